@@ -1,0 +1,37 @@
+#!/bin/bash
+# Every static check, all of them even when one fails; ends with 1 if any did.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+readonly HOT=(slurm_guard/core slurm_guard/probes slurm_guard/checks slurm_guard/engine
+    slurm_guard/slurm/states.py slurm_guard/slurm/gateway.py slurm_guard/slurm/command_gateway.py)
+
+failed=()
+
+step() { # NAME COMMAND...
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        echo "ok    $name"
+    else
+        failed+=("$name")
+        printf 'FAIL  %s\n%s\n' "$name" "$output"
+    fi
+}
+
+step "ruff check" ruff check -q .
+step "ruff format" ruff format -q --check --diff .
+step "mypy --strict" mypy --no-error-summary
+step "import-linter" lint-imports --no-cache
+step "vermin 3.9 (hot modules)" vermin -q --no-tips --violations -t=3.9- "${HOT[@]}"
+step "generated docs" python scripts/gendocs.py --check
+for script in scripts/*.sh .ci/run prolog/sguard-* epilog/sguard-* healthcheck/sguard-*; do
+    [ ! -f "$script" ] || step "syntax of $script" "$(sed -n '1s|^#!\(/bin/[a-z]*\).*|\1|p' "$script")" -n "$script"
+done
+
+if [ ${#failed[@]} -gt 0 ]; then
+    printf -v names '%s, ' "${failed[@]}"
+    echo "lint: ${#failed[@]} failed: ${names%, }"
+    exit 1
+fi
