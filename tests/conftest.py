@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# No deadlines: a loaded machine is not a wrong answer. Derandomised, so that a failure is the same everywhere.
+# No deadlines: a loaded machine is not a wrong answer. Derandomised: a failure is the same everywhere.
 settings.register_profile(
     "slurm_guard",
     deadline=None,
