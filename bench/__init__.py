@@ -1,1 +1,1 @@
-"""Figures, not tests: what the hot path, the store and the CLI cost here, beside their budgets (`make bench`)."""
+"""Figures, not tests: what hooks, store and CLI cost here, beside their budgets (`make bench`)."""

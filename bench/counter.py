@@ -2,11 +2,14 @@
 
     python -I -S bench/counter.py REPETITIONS < JSON {"argv": […], "env": {…}, "stdin": null}
 
-Started as a small process of its own: a child's peak memory starts at its parent's, so a large parent would be
-measured instead. As the "child subreaper" it inherits every orphan, waits for all of them, and the kernel then
-tells their CPU time in one figure. Prints one JSON line per repetition: exit status, seconds until the command
-itself ended, seconds until its last descendant ended, CPU seconds, peak RSS of the largest process in KiB.
+Started as a small process of its own: a child's peak memory starts at its parent's, so a large parent would
+be measured instead. As the "child subreaper" it inherits every orphan, waits for all of them, and the kernel
+then tells their CPU time in one figure. Prints one JSON line per repetition: exit status, seconds until the
+command itself ended, seconds until its last descendant ended, CPU seconds, peak RSS of the largest process in
+KiB.
 """
+
+from __future__ import annotations
 
 import ctypes
 import json
@@ -18,16 +21,16 @@ import time
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def become_subreaper():
+def become_subreaper() -> None:
     """Let orphaned descendants be reparented to this process instead of to init."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def wait_for_all(pid):
+def wait_for_all(pid: int) -> tuple[int, float]:
     """Reap everything; returns the status of `pid` and when it ended."""
-    status = ended = None
+    status, ended = -1, 0.0
     while True:
         try:
             reaped, value = os.wait()
@@ -37,7 +40,7 @@ def wait_for_all(pid):
             status, ended = os.waitstatus_to_exitcode(value), time.monotonic()
 
 
-def once(argv, env):
+def once(argv: list[str], env: dict[str, str]) -> dict[str, float]:
     """Run the command in a child of this process and count it; returns one result."""
     null = os.open(os.devnull, os.O_RDWR)
     started = time.monotonic()
@@ -56,7 +59,7 @@ def once(argv, env):
     }
 
 
-def in_fresh_process(argv, env):
+def in_fresh_process(argv: list[str], env: dict[str, str]) -> str:
     """RUSAGE_CHILDREN only ever grows, so each repetition is counted by a fork of its own."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -72,7 +75,7 @@ def in_fresh_process(argv, env):
     return line.decode()
 
 
-def main():
+def main() -> None:
     """Read the command, run it as often as asked, print the results."""
     task = json.load(sys.stdin)
     for _ in range(int(sys.argv[1])):

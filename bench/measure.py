@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -57,7 +56,11 @@ def run_once(argv: list[str], env: dict[str, str] | None = None) -> Cost:
     """Run a command once and count it and all its descendants."""
     task = json.dumps({"argv": argv, "env": env or BARE_ENV})
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(COUNTER), "1"], input=task, capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-S", str(COUNTER), "1"],
+        input=task,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return Cost(**json.loads(done.stdout))
 
@@ -100,9 +103,8 @@ def peak_memory_mb(argv: list[str], env: dict[str, str] | None = None) -> float:
 def _descendants(pid: int) -> list[int]:
     found = [pid]
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-            for child in children:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
                 found.extend(_descendants(int(child)))
     except OSError:
         pass

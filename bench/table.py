@@ -1,4 +1,4 @@
-"""One row per figure: what, the budget, what the design or a peer measured, what was measured here."""
+"""One row per figure: what, its budget, what a peer or the design measured, what was measured here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One figure. `holds` is None where there is nothing to compare; `bare` is the bare interpreter's figure."""
+    """One figure. `holds` is None where nothing is to compare; `bare` is the bare interpreter's figure."""
 
     what: str
     budget: str
@@ -32,7 +32,10 @@ def text(rows: list[Row]) -> str:
     """An aligned table with the rows' notes below it."""
     lines = [HEADER, *(cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    printed = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    printed = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
     printed.insert(1, "  ".join("-" * width for width in widths))
     notes = [f"{row.what}: {row.note}" for row in rows if row.note]
     return "\n".join([*printed, "", *notes]).rstrip() + "\n"

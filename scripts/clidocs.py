@@ -1,4 +1,4 @@
-"""Pages about the command line: one Markdown page and a man page per command, from the commands themselves."""
+"""Pages about the command line: one Markdown page, and a man page per command, from the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def walk(command: click.Command, context: click.Context) -> Iterator[tuple[click
 
 def new_context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
     """A context in which a command formats its help at the docs' width."""
-    return click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH)
+    return click.Context(
+        command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH
+    )
 
 
 def commands() -> list[tuple[click.Command, click.Context]]:
@@ -47,7 +49,8 @@ def help_text(command: click.Command, context: click.Context) -> str:
 def cli_page(notice: str) -> str:
     """All commands' help in one page."""
     sections = [
-        f"## `{context.command_path}`\n\n```\n{help_text(command, context)}\n```\n" for command, context in commands()
+        f"## `{context.command_path}`\n\n```\n{help_text(command, context)}\n```\n"
+        for command, context in commands()
     ]
     return f"{notice}# Commands\n\n" + "\n".join(sections)
 
@@ -82,11 +85,13 @@ def man_page(command: click.Command, context: click.Context) -> str:
         f".SH OPTIONS\n{option_entries(command, context)}",
     ]
     if isinstance(command, click.Group):
-        names = [child for child in command.list_commands(context)]
+        names = list(command.list_commands(context))
         see = ",\n".join(f".BR {roff(name)}\\-{roff(child)} (1)" for child in names)
         parts.append(f".SH SEE ALSO\n{see}")
     else:
-        parts.append(".SH EXIT STATUS\n0 healthy or done, 1 findings, 2 usage, 10 and more: see docs/exit\\-codes.md.")
+        parts.append(
+            ".SH EXIT STATUS\n0 healthy or done, 1 findings, 2 usage, 10 and more: see docs/exit\\-codes.md."
+        )
     return "\n".join(parts) + "\n"
 
 

@@ -37,7 +37,9 @@ NAGIOS_CODES = ((0, "OK"), (1, "WARNING"), (2, "CRITICAL"), (3, "UNKNOWN"))
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A Markdown table; cells are kept to one line."""
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -85,7 +87,11 @@ def check_section(cls: type[check.Check]) -> str:
         ("tier, where a fault has none of its own", cls.tier),
         ("remedy", cls.remedy or "see the faults"),
     ]
-    parts = [f"## `{cls.name}`\n", module + "\n", "\n".join(f"- {name}: {text}" for name, text in facts) + "\n"]
+    parts = [
+        f"## `{cls.name}`\n",
+        module + "\n",
+        "\n".join(f"- {name}: {text}" for name, text in facts) + "\n",
+    ]
     if cls.params:
         rows = [(f"`{name}`", parameter_default(value)) for name, value in sorted(cls.params.items())]
         parts.append(table(("parameter", "default"), rows))
@@ -103,16 +109,19 @@ def checks_page() -> str:
     """All built-in checks, a summary first."""
     classes = [check.load(name) for name in check.names()]
     rows = [
-        (f"[`{cls.name}`](#{cls.name})", inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "").split("\n")[0])
+        (
+            f"[`{cls.name}`](#{cls.name})",
+            inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "").split("\n")[0],
+        )
         for cls in classes
     ]
     sections = "\n".join(check_section(cls) for cls in classes)
     return (
         f"{NOTICE}# Checks\n\n"
-        "A fault is written `check.code`, with its device, everywhere: in records, in the policy, in a node's drain "
-        "reason and in the test cluster.\n"
-        "Marks: *sure* acts on the first run, *refuse* lets a prolog refuse the job for it, *event* stays open until "
-        "a reset or reboot, *grace* is `unknown` for a while after boot.\n\n"
+        "A fault is written `check.code`, with its device, everywhere: in records, in the policy, in a node's\n"
+        "drain reason and in the test cluster. Marks: *sure* acts on the first run, *refuse* lets a prolog\n"
+        "refuse the job for it, *event* stays open until a reset or reboot, *grace* is `unknown` for a while\n"
+        "after boot.\n\n"
         f"{table(('check', 'says'), rows)}\n{sections}"
     )
 

@@ -1,0 +1,143 @@
+"""Made-up run records in the shape of docs/record.md: healthchecks of many nodes and days, and jobs."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CLUSTER = "bench"
+HEALTHCHECK_EVERY = timedelta(minutes=5)
+CHECKS = [
+    "fs_mounts", "fs_space", "gpu_count", "gpu_ecc", "gpu_pcie", "gpu_processes", "gpu_remap",
+    "gpu_temperature", "gpu_xid", "ib_errors", "ib_link", "kernel_log", "memory_size",
+]  # fmt: skip
+#: Share of healthchecks with one result that is not a pass.
+TROUBLE = 0.01
+
+
+def moment(time: datetime) -> str:
+    """UTC with milliseconds, as records have it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"
+
+
+def node_name(index: int) -> str:
+    """`gpu0001` and so on."""
+    return f"gpu{index + 1:04d}"
+
+
+def record(
+    draw: random.Random, node: str, hook: str, time: datetime, allocation: Any = None
+) -> dict[str, Any]:
+    """One run record; about one in a hundred has a warning."""
+    results = [warning(draw)] if draw.random() < TROUBLE else []
+    bad = {result["check"] for result in results}
+    return {
+        "schema": "1.0",
+        "kind": "run",
+        "run_id": uuid.UUID(int=draw.getrandbits(128)).hex,
+        "cluster": CLUSTER,
+        "node": node,
+        "machine": {"boot_id": f"boot-{node}", "machine_id": f"machine-{node}", "serial": f"S{node}"},
+        "hook": hook,
+        "allocation": allocation,
+        "others": [],
+        "guard_version": "0.1.0",
+        "check_set": "0123456789abcdef",
+        "plan": {"hash": "0" * 32, "state": "ok", "problem": ""},
+        "mode": "enforce",
+        "drill": False,
+        "started": moment(time),
+        "elapsed_ms": round(draw.uniform(25, 60), 1),
+        "uptime_s": 86400.0,
+        "status": "warn" if bad else "pass",
+        "passed": [name for name in CHECKS if name not in bad],
+        "skipped": [],
+        "results": results,
+        "coverage": {},
+        "values": temperatures(draw) if allocation else {},
+        "growths": {},
+        "decisions": [],
+        "actions": [],
+        "dropped": 0,
+        "exit": 0,
+    }
+
+
+def temperatures(draw: random.Random) -> dict[str, float]:
+    """One value per GPU."""
+    return {f"gpu_temperature gpu{index}": draw.randint(30, 80) for index in range(8)}
+
+
+def warning(draw: random.Random) -> dict[str, Any]:
+    """A result that is worth a row of its own."""
+    port = f"mlx5_{draw.randrange(8)}/1"
+    finding = {
+        "fault": "ib_errors.symbol",
+        "status": "warn",
+        "message": f"{port}: symbol errors grew by 3 since the last run, expected none",
+        "device": port,
+        "metric": "ib_symbol_errors",
+        "value": 3,
+        "blame": "fabric",
+        "scope": "device",
+        "tier": "WARN",
+    }
+    return {"check": "ib_errors", "status": "warn", "findings": [finding]}
+
+
+def healthchecks(draw: random.Random, nodes: int, start: datetime, days: float) -> Iterator[dict[str, Any]]:
+    """Every node's healthchecks, in order of time."""
+    for step in range(int(timedelta(days=days) / HEALTHCHECK_EVERY)):
+        time = start + step * HEALTHCHECK_EVERY
+        for index in range(nodes):
+            yield record(draw, node_name(index), "healthcheck", time + timedelta(milliseconds=37 * index))
+
+
+def jobs(
+    draw: random.Random, nodes: int, start: datetime, days: float, per_node_day: int
+) -> Iterator[dict[str, Any]]:
+    """Jobs of eight nodes (or all there are), each with a prolog and an epilog on every node."""
+    width = min(8, nodes)
+    for job in range(int(nodes * days * per_node_day / width)):
+        first = draw.randrange(nodes - width + 1)
+        begin = start + timedelta(days=days) * draw.random()
+        names = [node_name(first + offset) for offset in range(width)]
+        yield from job_records(draw, 1000 + job, names, begin)
+
+
+def job_records(
+    draw: random.Random, job_id: int, names: list[str], begin: datetime
+) -> Iterator[dict[str, Any]]:
+    """The prologs and epilogs of one job."""
+    allocation = {
+        "job_id": job_id,
+        "restart": 0,
+        "uid": 1000,
+        "user": "ada",
+        "partition": "gpu",
+        "nodes": ",".join(names),
+        "gpus": [str(index) for index in range(8)],
+        "opened_at": moment(begin),
+    }
+    end = begin + timedelta(hours=2)
+    for name in names:
+        yield record(draw, name, "prolog", begin, allocation)
+        yield record(draw, name, "epilog", end, {**allocation, "exit_code": "0:0"})
+
+
+def write_spool(folder: Path, records: Iterator[dict[str, Any]]) -> tuple[int, int]:
+    """One file per record, as hooks leave them; returns the number of files and of bytes."""
+    folder.mkdir(parents=True)
+    files = size = 0
+    for one in records:
+        text = json.dumps(one, separators=(",", ":"))
+        (folder / f"{one['run_id']}.json").write_text(text)
+        files, size = files + 1, size + len(text)
+    return files, size

@@ -1,0 +1,80 @@
+"""Simulated nodes to run hooks on: a root folder with /proc, /sys, a kernel log, and a 200 KB plan."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from slurm_guard.core import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NODE = "gpu0001"
+PLAN_BYTES = 200_000
+PROGRAMS = {name: f"/usr/bin/{name}" for name in ("scontrol", "sinfo", "squeue", "sacct")}
+
+
+def bundle(profile: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    """A plan for 2,000 nodes, filled with other node classes up to 200 KB; `NODE` has the given profile."""
+    made: dict[str, Any] = {
+        "schema": "1.0",
+        "built_at": time.time(),
+        "cluster": "bench",
+        "owners": ["root"],
+        "programs": PROGRAMS,
+        "slurm_conf": "/nonexistent/slurm.conf",
+        "profiles": [profile],
+        "nodes": {f"gpu{index + 1:04d}": 0 for index in range(2000)},
+        "default_profile": {},
+        **settings,
+    }
+    while len(json.dumps(made)) < PLAN_BYTES:
+        made["profiles"].append(other_class(len(made["profiles"])))
+    made["hash"] = plan.digest(made)
+    return made
+
+
+def other_class(number: int) -> dict[str, Any]:
+    """A profile as large sites have dozens of: references for every metric, several mounts."""
+    mounts = [
+        {"path": f"/fs{fs}", "type": "lustre", "options": ["rw", "flock"], "shared": True} for fs in range(6)
+    ]
+    references = {f"metric_{number}_{index}": [400 + index, -0.05, None, "Gb/s"] for index in range(40)}
+    return {
+        "class": f"class{number}",
+        "expected": {"gpus": 8, "ib_ports": 8, "mounts": mounts},
+        "references": references,
+        "modes": [["*", "drain", "enforce"]],
+    }
+
+
+def write_plan(root: Path, profile: dict[str, Any], **settings: Any) -> int:
+    """Leave the plan where hooks below `root` look for it; returns its size in bytes."""
+    target = root / "var/lib/slurm-guard/plan.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(bundle(profile, **settings))
+    target.write_text(text)
+    return len(text)
+
+
+def plain_host(root: Path) -> None:
+    """A healthy machine without GPUs and adapters, copied from this one's small /proc files."""
+    kernel = root / "proc/sys/kernel/random"
+    kernel.mkdir(parents=True)
+    (root / "proc/self").mkdir()
+    (kernel / "boot_id").write_text("11111111-2222-3333-4444-555555555555\n")
+    (root / "proc/meminfo").write_text(
+        "MemTotal:       65843036 kB\nMemFree:        60000000 kB\nMemAvailable:   61000000 kB\n"
+    )
+    (root / "proc/uptime").write_text("864000.10 1700000.20\n")
+    (root / "proc/loadavg").write_text("0.10 0.12 0.09 1/200 4242\n")
+    (root / "proc/self/mountinfo").write_text("21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n")
+    (root / "sys/bus/pci/devices").mkdir(parents=True)
+    (root / "sys/class/infiniband").mkdir(parents=True)
+    (root / "dev").mkdir()
+    lines = "".join(
+        f"6,{number},{number * 1000},-;usb 1-1: new device number {number}\n" for number in range(500)
+    )
+    (root / "dev/kmsg").write_text(lines)
