@@ -78,3 +78,14 @@ def plain_host(root: Path) -> None:
         f"6,{number},{number * 1000},-;usb 1-1: new device number {number}\n" for number in range(500)
     )
     (root / "dev/kmsg").write_text(lines)
+
+
+def gpu_host(root: Path) -> Path:
+    """A healthy machine with eight GPUs and eight adapters; returns its NVML library (a double, in C)."""
+    from minicluster import nvml_library
+    from minicluster.machine import model, render
+
+    machine = model.healthy(NODE, "bench", "11111111-2222-3333-4444-555555555555", time.time() - 864000)
+    root.mkdir(parents=True, exist_ok=True)
+    render.update(root, {}, render.render(machine))
+    return nvml_library.install(nvml_library.build(), root)

@@ -118,10 +118,10 @@ def checks_page() -> str:
     sections = "\n".join(check_section(cls) for cls in classes)
     return (
         f"{NOTICE}# Checks\n\n"
-        "A fault is written `check.code`, with its device, everywhere: in records, in the policy, in a node's\n"
-        "drain reason and in the test cluster. Marks: *sure* acts on the first run, *refuse* lets a prolog\n"
-        "refuse the job for it, *event* stays open until a reset or reboot, *grace* is `unknown` for a while\n"
-        "after boot.\n\n"
+        "A fault is written `check.code`, with its device, everywhere: in records, in the policy, in a\n"
+        "node's drain reason and in the test cluster. Marks: *sure* acts on the first run, *refuse* lets a\n"
+        "prolog refuse the job for it, *event* stays open until a reset or reboot, *grace* is `unknown` for\n"
+        "a while after boot.\n\n"
         f"{table(('check', 'says'), rows)}\n{sections}"
     )
 

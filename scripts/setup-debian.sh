@@ -9,7 +9,7 @@
 # already there is kept as it is.
 set -euo pipefail
 
-readonly POLICY=/usr/sbin/policy-rc.d
+readonly POLICY=${DPKG_ROOT:-}/usr/sbin/policy-rc.d
 PACKAGES_python="python3-venv"
 PACKAGES_cluster="slurmctld slurmd slurm-client munge gcc libc6-dev procps"
 PACKAGES_accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server"
@@ -22,7 +22,7 @@ missing_packages() { # PACKAGE...
     done
 }
 
-is_debian() { [ -r /etc/debian_version ] && command -v apt-get dpkg-query >/dev/null; }
+is_debian() { [ -r "${DPKG_ROOT:-}/etc/debian_version" ] && command -v apt-get >/dev/null; }
 
 say_what_works() { # REASON MISSING...
     local reason=$1

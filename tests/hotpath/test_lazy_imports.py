@@ -13,8 +13,9 @@ SINGLE = ("slurm/states.py", "slurm/gateway.py", "slurm/command_gateway.py")
 
 #: Cheap enough, or needed by every hook, to be imported at load time. Others belong inside a function.
 CHEAP = {
-    "__future__", "collections.abc", "ctypes", "errno", "fcntl", "fnmatch", "hashlib", "importlib", "io", "json",
-    "math", "os", "re", "select", "signal", "socket", "stat", "struct", "sys", "time",
+    "__future__", "collections.abc", "contextlib", "ctypes", "errno", "fcntl", "fnmatch", "hashlib",
+    "importlib", "io", "json", "math", "os", "re", "select", "signal", "socket", "stat",
+    "struct", "sys", "time",
 }  # fmt: skip
 
 
