@@ -1,0 +1,226 @@
+"""Move run records from spools into the store: nothing is lost, nothing is fatal, nothing is counted twice.
+
+A file is removed only after the commit that holds its rows is on disk; after a crash in between, its second
+ingest finds the run_id and changes nothing. What is not a record is moved to `set-aside` beside the spool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_guard.core.errors import RecordError, SetupError
+from slurm_guard.store.record import LARGEST, Record, parse
+from slurm_guard.store.writer import Aside, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurm_guard.store import Store
+
+SET_ASIDE = "set-aside"
+_BATCH_FILES = 2000
+_BATCH_BYTES = 16 << 20
+_DEEPEST = 4
+
+
+@dataclass
+class IngestReport:
+    """What an ingest did. `set_aside` lists (file, reason); `rows` counts rows in all tables."""
+
+    ingested: int = 0
+    duplicates: int = 0
+    set_aside: list[tuple[str, str]] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, other: IngestReport) -> None:
+        """Count another report in."""
+        self.ingested += other.ingested
+        self.duplicates += other.duplicates
+        self.set_aside += other.set_aside
+        self.rows += other.rows
+
+
+@dataclass
+class _File:
+    """One file of a batch; `problem` says why it is not a record."""
+
+    name: str
+    record: Record | None = None
+    problem: str = ""
+    size: int = 0
+    digest: str = ""
+
+
+def ingest_tree(store: Store, folder: str | os.PathLike[str], remove: bool = True) -> IngestReport:
+    """Ingest a folder and the folders below it (spools of many nodes), links not followed.
+
+    Raises SetupError if `folder` cannot be listed, StoreError if the store fails; both lose nothing.
+    """
+    report = IngestReport()
+    writer = Writer(store)
+    for spool in _spools(Path(folder), 0):
+        report.add(_ingest(writer, spool, remove))
+    return report
+
+
+def ingest_folder(store: Store, folder: str | os.PathLike[str], remove: bool = True) -> IngestReport:
+    """Ingest the `*.json` files of one spool. A folder that does not exist is an empty one.
+
+    With `remove`, ingested files and duplicates are deleted after the commit, others moved to `set-aside`
+    beside the folder. Raises SetupError if the folder cannot be listed, StoreError if the store fails.
+    """
+    return _ingest(Writer(store), Path(folder), remove)
+
+
+def _spools(folder: Path, depth: int) -> Iterator[Path]:
+    yield folder
+    if depth >= _DEEPEST:
+        return
+    for entry in _listed(folder):
+        if entry.name != SET_ASIDE and not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+            yield from _spools(Path(entry.path), depth + 1)
+
+
+def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SetupError(f"{folder}: cannot be listed: {error.strerror}; expected a readable folder") from error
+
+
+def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
+    report = IngestReport()
+    while True:
+        before = report.ingested + report.duplicates
+        for batch in _batches(folder):
+            _ingest_batch(writer, folder, batch, remove, report)
+        # Listing a folder while files leave it may miss some, so look again until there is nothing new.
+        if not remove or report.ingested + report.duplicates == before:
+            return report
+
+
+def _batches(folder: Path) -> Iterator[list[_File]]:
+    batch: list[_File] = []
+    size = 0
+    for entry in _listed(folder):
+        if not entry.name.endswith(".json") or entry.name.startswith("."):
+            continue
+        file = _read(folder, entry.name)
+        if file is None:
+            continue
+        batch.append(file)
+        size += file.size
+        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _read(folder: Path, name: str) -> _File | None:
+    """Read one file; None if it is gone, or a folder."""
+    path = f"{folder}/{name}"
+    try:
+        # Neither a link nor a pipe may make root read, or wait for, somebody else's file.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return _File(name, problem=f"cannot be read as a regular file: {error.strerror}")
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return _File(name, problem="not a regular file")
+        if found.st_size > LARGEST:
+            return _File(name, problem=f"{found.st_size} bytes, at most {LARGEST} are a record", size=found.st_size)
+        content = os.read(handle, LARGEST + 1)
+    except OSError as error:
+        return _File(name, problem=f"cannot be read: {error.strerror}")
+    finally:
+        os.close(handle)
+    return _parsed(name, content)
+
+
+def _parsed(name: str, content: bytes) -> _File:
+    try:
+        return _File(name, parse(content), size=len(content))
+    except RecordError as error:
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        return _File(name, problem=str(error), size=len(content), digest=digest)
+
+
+def _ingest_batch(writer: Writer, folder: Path, batch: list[_File], remove: bool, report: IngestReport) -> None:
+    good = [file for file in batch if file.record is not None]
+    written = writer.write([file.record for file in good if file.record is not None])
+    for position, why in written.refused:
+        good[position].problem = why
+    bad = [file for file in batch if file.problem]
+    _set_aside(writer, folder, bad, remove, report)
+    if remove:
+        for position in (*written.new, *written.duplicates):
+            with suppress(OSError):
+                os.unlink(f"{folder}/{good[position].name}")
+    report.ingested += len(written.new)
+    report.duplicates += len(written.duplicates)
+    report.rows += written.rows
+
+
+def _set_aside(writer: Writer, folder: Path, files: list[_File], remove: bool, report: IngestReport) -> None:
+    """Note each bad file in the store first, then move it, so that a crash in between forgets nothing."""
+    noted, moves = [], []
+    for file in files:
+        source = folder / file.name
+        target = _free_name(folder, file) if remove else None
+        noted.append(
+            Aside(str(folder), file.name, _digest(file), file.size, file.problem, str(target or ""))
+        )
+        moves.append((source, target))
+        report.set_aside.append((str(source), file.problem))
+    writer.note_aside(noted, round(time.time() * 1000))
+    for source, target in moves:
+        if target is not None:
+            _move(source, target)
+
+
+def _digest(file: _File) -> str:
+    """Tells two bad files of one name apart; a file that was not read is known by name and size."""
+    if file.record is not None:
+        return f"{file.record.digest:08x}"
+    return file.digest or f"unread:{file.size}"
+
+
+def _free_name(folder: Path, file: _File) -> Path:
+    """A name in `set-aside` that no other file has: different content never overwrites."""
+    target = folder.parent / SET_ASIDE
+    wanted = target / file.name
+    number = 0
+    while os.path.lexists(wanted):
+        number += 1
+        wanted = target / f"{file.name}.{number}"
+    return wanted
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move within the file system; where that fails, into a hidden folder of the spool, else leave it."""
+    for place in (target, source.parent / f".{SET_ASIDE}" / target.name):
+        try:
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            source.rename(place)
+            return
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                return
+        except OSError:
+            continue
