@@ -1,4 +1,4 @@
-"""`python -m bench [PART…]`: a table of figures, each beside its budget and the bare interpreter's in the same run."""
+"""`python -m bench [PART…]`: figures, each beside its budget and the bare interpreter's in the same run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench import table
 from bench.setting import Setting
+from minicluster.simulated import unmount_all
 
 PARTS = ("hooks", "hangs", "slurm_calls", "store", "commands")
 
@@ -22,9 +23,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)} (default: all)")
     parser.add_argument("--repetitions", type=int, default=20, metavar="N", help="runs per figure (20)")
-    parser.add_argument(
-        "--hook-runs", type=int, default=1000, metavar="N", help="hook runs to count calls over"
-    )
+    parser.add_argument("--hook-runs", type=int, default=1000, metavar="N", help="runs to watch (1000)")
     parser.add_argument(
         "--scale", type=float, default=0.02, metavar="X", help="share of 2,000 nodes in the store (0.02)"
     )
@@ -37,7 +36,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def machine() -> str:
-    """One line on what this was measured on; figures of two machines compare only by their bare interpreter."""
+    """One line on what this was measured on; two machines compare only by their bare interpreter."""
     load = os.getloadavg()[0]
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     return f"{when}; CPython {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}"
@@ -48,7 +47,7 @@ def measure(part: str, setting: Setting) -> list[table.Row]:
     print(f"bench: {part} …", file=sys.stderr, flush=True)
     try:
         found: list[table.Row] = import_module(f"bench.{part}").rows(setting)
-    except Exception as error:  # one part that cannot run must not cost the others' figures
+    except Exception as error:
         return [table.Row(part, "", "", "not measured", note=f"{type(error).__name__}: {error}")]
     return found
 
@@ -61,7 +60,10 @@ def main() -> int:
     for part in arguments.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="sguard-bench-") as folder:
             setting = Setting(Path(folder), arguments.repetitions, arguments.scale, arguments.hook_runs)
-            found += measure(part, setting)
+            try:
+                found += measure(part, setting)
+            finally:
+                unmount_all(setting.folder)
     print(table.as_json(found) if arguments.json else f"{where}\n\n{table.text(found)}", end="")
     return 0
 

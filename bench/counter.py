@@ -1,6 +1,6 @@
 """Runs one command many times and counts what it and all its descendants cost, detached ones too.
 
-    python -I -S bench/counter.py REPETITIONS < JSON {"argv": […], "env": {…}, "stdin": null}
+    python -I -S bench/counter.py REPETITIONS < JSON {"argv": […], "env": {…}, "orphans": true}
 
 Started as a small process of its own: a child's peak memory starts at its parent's, so a large parent would
 be measured instead. As the "child subreaper" it inherits every orphan, waits for all of them, and the kernel
@@ -28,25 +28,26 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def wait_for_all(pid: int) -> tuple[int, float]:
-    """Reap everything; returns the status of `pid` and when it ended."""
+def wait_for(pid: int, orphans: bool) -> tuple[int, float]:
+    """Reap `pid`, and with `orphans` everything else; returns the status of `pid` and when it ended."""
     status, ended = -1, 0.0
-    while True:
+    while orphans or not ended:
         try:
             reaped, value = os.wait()
         except ChildProcessError:
             return status, ended
         if reaped == pid:
             status, ended = os.waitstatus_to_exitcode(value), time.monotonic()
+    return status, ended
 
 
-def once(argv: list[str], env: dict[str, str]) -> dict[str, float]:
+def once(argv: list[str], env: dict[str, str], orphans: bool) -> dict[str, float]:
     """Run the command in a child of this process and count it; returns one result."""
     null = os.open(os.devnull, os.O_RDWR)
     started = time.monotonic()
     actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
     pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
-    status, ended = wait_for_all(pid)
+    status, ended = wait_for(pid, orphans)
     last = time.monotonic()
     os.close(null)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -59,14 +60,14 @@ def once(argv: list[str], env: dict[str, str]) -> dict[str, float]:
     }
 
 
-def in_fresh_process(argv: list[str], env: dict[str, str]) -> str:
+def in_fresh_process(argv: list[str], env: dict[str, str], orphans: bool) -> str:
     """RUSAGE_CHILDREN only ever grows, so each repetition is counted by a fork of its own."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
         become_subreaper()
-        os.write(writer, json.dumps(once(argv, env)).encode())
+        os.write(writer, json.dumps(once(argv, env, orphans)).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
@@ -79,7 +80,7 @@ def main() -> None:
     """Read the command, run it as often as asked, print the results."""
     task = json.load(sys.stdin)
     for _ in range(int(sys.argv[1])):
-        print(in_fresh_process(task["argv"], task["env"]), flush=True)
+        print(in_fresh_process(task["argv"], task["env"], task["orphans"]), flush=True)
 
 
 main()

@@ -52,9 +52,9 @@ class Series:
         return {cost.status for cost in self.costs}
 
 
-def run_once(argv: list[str], env: dict[str, str] | None = None) -> Cost:
-    """Run a command once and count it and all its descendants."""
-    task = json.dumps({"argv": argv, "env": env or BARE_ENV})
+def run_once(argv: list[str], env: dict[str, str] | None = None, orphans: bool = True) -> Cost:
+    """Run a command and count it and all its descendants; without `orphans`, only until it ends itself."""
+    task = json.dumps({"argv": argv, "env": env or BARE_ENV, "orphans": orphans})
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(COUNTER), "1"],
         input=task,

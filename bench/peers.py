@@ -1,4 +1,4 @@
-"""gpucm's `health_checks` and slurm_guard on the same simulated node: the same kind of checks, side by side."""
+"""gpucm's `health_checks` and slurm_guard on one simulated node: the same kind of checks, side by side."""
 
 from __future__ import annotations
 
@@ -56,13 +56,17 @@ def row(name: str, series: Series, bare: Series, note: str = "") -> Row:
 
 def rows(setting: Setting) -> list[Row]:
     """Peers first, then this guard's hook with all its checks on the same node."""
-    root = setting.folder / "node"
-    library = roots.gpu_host(root)
-    roots.write_plan(root, roots.gpu_profile(), nvml_library=roots.below(root, library))
+    root = roots.gpu_host(setting.folder).root
+    library = roots.nvml_library(root)
+    roots.write_plan(root, roots.gpu_profile(), nvml_library=library)
     logs = setting.folder / "logs"
     logs.mkdir()
     # gpucm takes the NVML library from the loader's path; the guard takes it from its plan.
-    env = {**BARE_ENV, "LD_LIBRARY_PATH": str(library.parent), "HOME": str(setting.folder)}
+    env = {
+        **BARE_ENV,
+        "LD_LIBRARY_PATH": str((root / library.lstrip("/")).parent),
+        "HOME": str(setting.folder),
+    }
     commands = {name: (argv, env) for name, argv in peer_commands(logs).items()}
     commands["bare"] = (bare_interpreter(setting.python), BARE_ENV)
     commands["slurm_guard prolog, all 13 checks"] = hook_command(setting, "prolog", root)

@@ -11,13 +11,15 @@ from slurm_guard.core import plan
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from minicluster.simulated import SimulatedMachine
+
 NODE = "gpu0001"
 PLAN_BYTES = 200_000
 PROGRAMS = {name: f"/usr/bin/{name}" for name in ("scontrol", "sinfo", "squeue", "sacct")}
 
 
-def bundle(profile: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    """A plan for 2,000 nodes, filled with other node classes up to 200 KB; `NODE` has the given profile."""
+def bundle(profile: dict[str, Any], node: str = NODE, **settings: Any) -> dict[str, Any]:
+    """A plan for 2,000 nodes, filled with other node classes up to 200 KB; the node has the given profile."""
     made: dict[str, Any] = {
         "schema": "1.0",
         "built_at": time.time(),
@@ -26,7 +28,7 @@ def bundle(profile: dict[str, Any], **settings: Any) -> dict[str, Any]:
         "programs": PROGRAMS,
         "slurm_conf": "/nonexistent/slurm.conf",
         "profiles": [profile],
-        "nodes": {f"gpu{index + 1:04d}": 0 for index in range(2000)},
+        "nodes": {node: 0, **{f"gpu{index + 1:04d}": 0 for index in range(2000)}},
         "default_profile": {},
         **settings,
     }
@@ -80,12 +82,32 @@ def plain_host(root: Path) -> None:
     (root / "dev/kmsg").write_text(lines)
 
 
-def gpu_host(root: Path) -> Path:
-    """A healthy machine with eight GPUs and eight adapters; returns its NVML library (a double, in C)."""
+def gpu_host(folder: Path) -> SimulatedMachine:
+    """A healthy machine of the test cluster, without Slurm: eight GPUs, eight adapters, three mounts."""
     from minicluster import nvml_library
-    from minicluster.machine import model, render
+    from minicluster.simulated import SimulatedMachine
 
-    machine = model.healthy(NODE, "bench", "11111111-2222-3333-4444-555555555555", time.time() - 864000)
-    root.mkdir(parents=True, exist_ok=True)
-    render.update(root, {}, render.render(machine))
-    return nvml_library.install(nvml_library.build(), root)
+    machine = SimulatedMachine(folder, NODE)
+    machine.create("bench", nvml_library.build())
+    return machine
+
+
+def gpu_profile() -> dict[str, Any]:
+    """What such a machine is expected to have."""
+    mounts = [
+        {"path": "/scratch", "type": "lustre", "options": ["rw"], "shared": True},
+        {"path": "/home", "type": "nfs4", "options": ["rw"], "shared": True},
+        {"path": "/local", "type": "xfs", "options": ["rw"], "shared": False},
+    ]
+    return {
+        "class": "8xH100",
+        "expected": {"gpus": 8, "ib_ports": 8, "mounts": mounts},
+        "references": {"ib_rate": [400, -0.05, None, "Gb/s"]},
+        "modes": [["*", "*", "enforce"]],
+    }
+
+
+def nvml_library(root: Path) -> str:
+    """The path of a machine's NVML library as its plan names it, below the root."""
+    (found,) = root.rglob("libnvidia-ml.so.1")
+    return f"/{found.relative_to(root)}"

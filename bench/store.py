@@ -1,4 +1,4 @@
-"""The store: rows per second from spool files, memory while ingesting, and `sguard job N` on a month of data."""
+"""The store: rows per second from spool files, memory while ingesting, `sguard job N` on a month of data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ingest_rows(setting: Setting) -> list[Row]:
             "87-94k from memory",
             f"{speed:,.0f} rows/s, {files:,.0f} files/s",
             holds=speed >= ROWS_PER_SECOND,
-            note=f"{large['rows']:,} rows from {large['files']:,} files (an fsync'd commit per batch, files removed)",
+            note=f"{large['rows']:,} rows from {large['files']:,} files, which are removed once committed",
         ),
         Row(
             "memory while ingesting",
