@@ -1,0 +1,98 @@
+"""A command group that imports a command's module only when that command is used.
+
+`sguard --help` must cost no more than Python and click: help lines come from the table below, which a test
+compares with the modules' own words.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and its line in the help. `attribute` is a typer app or a function."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+#: In the order of the help: questions first, then what changes a node, then set-up.
+COMMANDS: dict[str, Entry] = {
+    "job": Entry("job", "job", "Say what was wrong with a job, whose fault it was and what to do."),
+    "node": Entry("node", "node", "Show what is known of one node: faults, jobs, actions."),
+    "nodes": Entry("nodes", "nodes", "List nodes with their last result."),
+    "drains": Entry("drains", "drains", "List nodes that slurm_guard drained, and what happens next."),
+    "drain": Entry("drain", "drain", "Drain a node, never overwriting anybody else's reason."),
+    "resume": Entry("resume", "resume", "Return a node that slurm_guard drained to service."),
+    "check": Entry("check", "app", "List, explain and run health checks."),
+    "ingest": Entry("ingest", "ingest", "Take run records of one or many nodes into the store."),
+    "config": Entry("config", "app", "Check, show and apply the configuration."),
+    "doctor": Entry("doctor", "doctor", "Look for what keeps slurm_guard from working on this host."),
+    "init": Entry("init", "init", "Set slurm_guard up on this host, showing every change first."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """The root command: knows its commands by name, imports them on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now; None if there is none."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"slurm_guard.cli.{entry.module}")
+        return as_command(cmd_name, getattr(module, entry.attribute))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help's list of commands, from the table: nothing is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or fail with the nearest names."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS)
+            hint = f" Did you mean {', '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete command names from the table, options as every command does."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        names = ((name, entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete))
+        return [CompletionItem(name, help=text) for name, text in names]
+
+
+def as_command(name: str, found: Any) -> click.Command:
+    """A click command from a typer app, or from a function with typer's annotations."""
+    app = found
+    if not isinstance(app, typer.Typer):
+        app = typer.Typer()
+        app.command(name)(found)
+    app.rich_markup_mode = None
+    app.pretty_exceptions_enable = False
+    app._add_completion = False  # noqa: SLF001 - typer has no public switch after construction
+    command = typer.main.get_command(app)
+    command.name = name
+    return command

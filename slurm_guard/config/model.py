@@ -1,0 +1,198 @@
+"""The settings of `slurm-guard.toml`, section by section; defaults are the plan's own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from slurm_guard.core.plan import DEADLINES, DEFAULTS
+
+Tier = Literal["NOTE", "WARN", "JOB", "DRAIN", "DRAIN_RESET", "DRAIN_REBOOT", "DRAIN_RMA"]
+Action = Literal["*", "drain", "refuse", "resume", "reset", "reboot"]
+Mode = Literal["off", "observe", "enforce"]
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError("an absolute path")
+    return path
+
+
+def _one_word(text: str) -> str:
+    if not text or not text.isprintable() or set(text) & set(' ,"'):
+        raise ValueError("one word without blanks, commas or quotes")
+    return text
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Word = Annotated[str, AfterValidator(_one_word)]
+Count = Annotated[int, Field(ge=0, lt=1 << 31)]
+Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86400, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A table: unknown keys and wrong types are errors, nothing is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Programs(Section):
+    """Absolute paths of Slurm's programs, where they are not beside each other."""
+
+    scontrol: AbsolutePath | None = None
+    sinfo: AbsolutePath | None = None
+    squeue: AbsolutePath | None = None
+    sacct: AbsolutePath | None = None
+
+
+class Slurm(Section):
+    """Where Slurm is."""
+
+    conf: AbsolutePath | None = None
+    bin: AbsolutePath | None = None
+    programs: Programs = Programs()
+
+
+class Nvml(Section):
+    """Which NVML library and which Python binding the hooks use."""
+
+    library: AbsolutePath | None = DEFAULTS["nvml_library"]
+    python_path: list[AbsolutePath] | None = None
+
+
+class Deadlines(Section):
+    """Seconds after which a hook ends by itself. slurmd ends a healthcheck after 60 s."""
+
+    prolog: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = DEADLINES["prolog"]
+    epilog: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = DEADLINES["epilog"]
+    healthcheck: Annotated[float, Field(gt=0, le=55, allow_inf_nan=False)] = DEADLINES["healthcheck"]
+
+
+class Spool(Section):
+    """Bounds of the run records that wait on a node."""
+
+    files: Annotated[int, Field(ge=10, le=1_000_000)] = DEFAULTS["spool"]["files"]
+    bytes: Annotated[int, Field(ge=1 << 16, le=1 << 40)] = DEFAULTS["spool"]["bytes"]
+    age_s: Seconds = DEFAULTS["spool"]["age_s"]
+
+
+class Budget(Section):
+    """How many nodes the guard may have drained at once, and per hour."""
+
+    nodes: Count = DEFAULTS["budget"]["nodes"]
+    percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = DEFAULTS["budget"]["percent"]
+    per_hour: Count = DEFAULTS["budget"]["per_hour"]
+    shared_nodes: Count = DEFAULTS["budget"]["shared_nodes"]
+
+
+class Return(Section):
+    """When a drained node comes back."""
+
+    clean_runs: Annotated[int, Field(ge=1, le=1000)] = DEFAULTS["return"]["clean_runs"]
+
+
+class Confirm(Section):
+    """A fault that may be a fluke acts when seen in `runs` of `of` runs."""
+
+    runs: Annotated[int, Field(ge=1, le=100)] = DEFAULTS["confirm"]["runs"]
+    of: Annotated[int, Field(ge=1, le=100)] = DEFAULTS["confirm"]["of"]
+
+    @model_validator(mode="after")
+    def _runs_fit(self) -> Confirm:
+        if self.runs > self.of:
+            raise ValueError(f"`runs` of at most `of` ({self.of})")
+        return self
+
+
+class Mount(Section):
+    """A file system that a node class must have mounted."""
+
+    path: AbsolutePath
+    type: Word | None = None
+    options: list[Word] = []
+    shared: bool = False
+
+
+class Reference(Section):
+    """An expected value; `lower` and `upper` are signed fractions of it."""
+
+    value: Number
+    lower: Annotated[float, Field(gt=-1, le=0)] | None = None
+    upper: Annotated[float, Field(ge=0, lt=1)] | None = None
+    unit: str = ""
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Reference:
+        if self.lower is None and self.upper is None:
+            raise ValueError("`lower` or `upper` (or both), else nothing is judged")
+        return self
+
+
+class NodeClass(Section):
+    """Nodes that are alike. Other keys are expected values that checks take, such as `gpus`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    nodes: str
+    gpus: Count | None = None
+    ib_ports: Count | None = None
+    mounts: list[Mount] = []
+    references: dict[str, Reference] = {}
+    checks: dict[str, dict[str, Any]] = {}
+
+
+class ModeRule(Section):
+    """What the guard may do for which checks on which nodes; the last rule that fits counts."""
+
+    check: str = "*"
+    action: Action = "*"
+    mode: Mode
+    nodes: str | None = None
+
+
+class Config(Section):
+    """Everything that can be set."""
+
+    cluster: str = DEFAULTS["cluster"]
+    owners: Annotated[list[Word], Field(min_length=1)] = DEFAULTS["owners"]
+    grace_s: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = DEFAULTS["grace_s"]
+    stale_after_s: Seconds = DEFAULTS["stale_after_s"]
+    slurm: Slurm = Slurm()
+    nvml: Nvml = Nvml()
+    deadlines: Deadlines = Deadlines()
+    spool: Spool = Spool()
+    budget: Budget = Budget()
+    returning: Return = Field(default=Return(), alias="return")
+    confirm: Confirm = Confirm()
+    policy: dict[str, Tier] = {}
+    checks: dict[str, dict[str, Any]] = {}
+    classes: list[NodeClass] = Field(default=[], alias="class")
+    modes: list[ModeRule] = Field(default=[], alias="mode")
+
+
+#: The model of each table, by its keys without positions; for the near misses of unknown keys.
+TABLES: dict[tuple[str, ...], type[Section]] = {
+    (): Config,
+    ("slurm",): Slurm,
+    ("slurm", "programs"): Programs,
+    ("nvml",): Nvml,
+    ("deadlines",): Deadlines,
+    ("spool",): Spool,
+    ("budget",): Budget,
+    ("return",): Return,
+    ("confirm",): Confirm,
+    ("class",): NodeClass,
+    ("class", "mounts"): Mount,
+    ("mode",): ModeRule,
+}
+
+
+def keys_of(table: tuple[str, ...]) -> list[str]:
+    """The keys that a table may have."""
+    if len(table) == 3 and table[:2] == ("class", "references"):
+        return list(Reference.model_fields)
+    model = TABLES.get(table)
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []

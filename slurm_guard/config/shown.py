@@ -1,0 +1,61 @@
+"""Every setting with its value and where it comes from, for `sguard config show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurm_guard.config.catalogue import Catalogue
+    from slurm_guard.config.load import Reading
+    from slurm_guard.config.problems import Path
+
+BUILT_IN = "built-in default"
+
+
+class Shown(NamedTuple):
+    """One setting: its key, its value, and `FILE:KEY` or `built-in default`."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+def settings(reading: Reading) -> list[Shown]:
+    """All settings of a configuration without problems, in the order of the docs."""
+    assert reading.config is not None
+    values = reading.config.model_dump(by_alias=True, exclude={"checks", "classes", "modes"})
+    found = list(_leaves(values, ()))
+    found += _checks(reading.config.checks, reading.catalogue)
+    for name, tables in (("class", reading.config.classes), ("mode", reading.config.modes)):
+        for position, table in enumerate(tables):
+            found += _leaves(table.model_dump(exclude_none=True), (name, position))
+    return [Shown(reading.sources.key(path), value, _origin(reading, path)) for path, value in found]
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every value that is not a table, and every array of tables' values."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, name))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for position, inner in enumerate(value):
+            yield from _leaves(inner, (*path, position))
+    elif not isinstance(value, dict):
+        yield path, value
+
+
+def _checks(given: dict[str, dict[str, Any]], catalogue: Catalogue) -> Iterator[tuple[Path, Any]]:
+    """Every check's parameters, the defaults of those that are not set included."""
+    for name in catalogue.names:
+        values = {"enabled": True, **catalogue.defaults(name), **given.get(name, {})}
+        for key, value in values.items():
+            yield ("checks", name, key), value
+
+
+def _origin(reading: Reading, path: Path) -> str:
+    if not reading.sources.is_set(path):
+        return BUILT_IN
+    file, _ = reading.sources.origin(path)
+    return f"{file}:{reading.sources.key(path)}"

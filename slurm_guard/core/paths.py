@@ -1,0 +1,106 @@
+"""Where things lie. Everything hangs on one argument, `--root` (default `/`), never on the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Places:
+    """The guard's files and the kernel's, below one root folder.
+
+    `etc/slurm-guard/node.json` may move the guard's own folders (`{"places": {"var": …, "run": …}}`), since
+    /var may be a tmpfs and / read-only. Such paths are taken below the root as well.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.abspath(root)
+        self.etc = self.below("etc/slurm-guard")
+        self.node_file = os.path.join(self.etc, "node.json")
+        self.node_problem = ""
+        self.node = self._read_node_file()
+        places = self.node.get("places")
+        places = places if isinstance(places, dict) else {}
+        self.var = self.below(_text(places.get("var")) or "var/lib/slurm-guard")
+        self.run = self.below(_text(places.get("run")) or "run/slurm-guard")
+
+    def below(self, path: str) -> str:
+        """A path of the node as it is reached from here: `/scratch` is `<root>/scratch`."""
+        return os.path.normpath(os.path.join(self.root, path.lstrip("/")))
+
+    def _read_node_file(self) -> dict[str, Any]:
+        try:
+            with open(self.node_file, encoding="utf-8") as file:
+                content = json.load(file)
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            self.node_problem = f"{self.node_file}: {error}; expected a JSON object; the defaults are used"
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def config(self) -> str:
+        """The admin's `slurm-guard.toml`; `conf.d` lies beside it."""
+        return os.path.join(self.etc, "slurm-guard.toml")
+
+    @property
+    def plan(self) -> str:
+        """The compiled node plan, as `sguard config apply` leaves it."""
+        return os.path.join(self.var, "plan.json")
+
+    @property
+    def spool(self) -> str:
+        """Run records that wait to be ingested, one file each."""
+        return os.path.join(self.var, "spool")
+
+    @property
+    def requests(self) -> str:
+        """Actions that wait on disk, one file each."""
+        return os.path.join(self.var, "requests")
+
+    @property
+    def faults(self) -> str:
+        """Open faults and clean runs of this node; survives a reboot."""
+        return os.path.join(self.var, "faults.json")
+
+    @property
+    def database(self) -> str:
+        """The store of this host."""
+        return os.path.join(self.var, "store.sqlite")
+
+    @property
+    def state(self) -> str:
+        """Counters, kernel-log cursor and children left behind, of this boot."""
+        return os.path.join(self.run, "state.json")
+
+    @property
+    def allocations(self) -> str:
+        """Open allocations, one file each: the prolog writes, the epilog closes."""
+        return os.path.join(self.run, "allocations")
+
+    @property
+    def kill_switches(self) -> tuple[str, str]:
+        """If one of these files exists, hooks do nothing at all."""
+        return os.path.join(self.etc, "disabled"), os.path.join(self.run, "disabled")
+
+    @property
+    def syslog(self) -> str:
+        """The system log's socket."""
+        return self.below("dev/log")
+
+    def lock(self, name: str) -> str:
+        """A lock file of this boot."""
+        return os.path.join(self.run, f"{name}.lock")
+
+    def library(self, path: str | None) -> str | None:
+        """The NVML library of the plan, below the root; None lets the loader search."""
+        return self.below(path) if path else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

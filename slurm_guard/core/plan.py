@@ -1,0 +1,147 @@
+"""The node plan: one hashed JSON bundle for the cluster, from which a node picks its part by NodeName.
+
+Shape (version 1, written by `sguard config apply`): see `docs/plan.md`. A missing, torn or foreign plan is
+never a reason to stop a job: the built-in defaults take its place and the run says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Major version of the plan that this code writes; it reads this one and the one before.
+MAJOR = 1
+LARGEST = 16 << 20
+
+DEADLINES = {"prolog": 8.0, "epilog": 20.0, "healthcheck": 20.0}
+DEFAULTS: dict[str, Any] = {
+    "cluster": "",
+    "owners": ["root", "slurm"],
+    "programs": {},
+    "slurm_conf": "",
+    "nvml_library": None,
+    "python_path": [],
+    "deadlines": DEADLINES,
+    "grace_s": 300,
+    "stale_after_s": 30 * 86400,
+    "spool": {"files": 2000, "bytes": 64 << 20, "age_s": 14 * 86400},
+    "budget": {"nodes": 2, "percent": 10.0, "per_hour": 4, "shared_nodes": 1},
+    "return": {"clean_runs": 3},
+    "confirm": {"runs": 2, "of": 3},
+    "tiers": {},
+}
+
+
+class Plan:
+    """One node's part of the plan, complete with defaults.
+
+    `state` is `ok`, `default` (no plan there), `torn`, `foreign` (a version or content this code cannot
+    read) or `stale`; `problem` is the sentence for it. `checks` maps enabled checks to their parameters.
+    """
+
+    def __init__(self, bundle: dict[str, Any], node: str, state: str = "ok", problem: str = "") -> None:
+        self.state = state
+        self.problem = problem
+        self.node = node
+        self.hash: str = bundle.get("hash", "")
+        self.built_at: float = bundle.get("built_at", 0.0)
+        settings = {**DEFAULTS, **{k: v for k, v in bundle.items() if k in DEFAULTS}}
+        self.cluster: str = settings["cluster"]
+        self.owners: list[str] = settings["owners"]
+        self.programs: dict[str, str] = settings["programs"]
+        self.slurm_conf: str = settings["slurm_conf"]
+        self.nvml_library: str | None = settings["nvml_library"]
+        self.python_path: list[str] = settings["python_path"]
+        self.deadlines: dict[str, float] = {**DEADLINES, **settings["deadlines"]}
+        self.grace_s: float = settings["grace_s"]
+        self.spool: dict[str, float] = {**DEFAULTS["spool"], **settings["spool"]}
+        self.budget: dict[str, float] = {**DEFAULTS["budget"], **settings["budget"]}
+        self.clean_runs: int = settings["return"].get("clean_runs", 3)
+        self.confirm: dict[str, int] = {**DEFAULTS["confirm"], **settings["confirm"]}
+        self.tiers: dict[str, str] = settings["tiers"]
+        self.all_nodes: list[str] = sorted(bundle.get("nodes", {}))
+        self._take_profile(_profile(bundle, node))
+
+    def _take_profile(self, profile: dict[str, Any]) -> None:
+        self.node_class: str = profile.get("class", "")
+        self.checks: dict[str, dict[str, Any]] | None = profile.get("checks")
+        self.expected: dict[str, Any] = profile.get("expected", {})
+        self.references: dict[str, list[Any]] = profile.get("references", {})
+        self.modes: list[list[str]] = profile.get("modes", [])
+
+    def mode(self, check: str, action: str) -> str:
+        """`off`, `observe` or `enforce` for an action that a check calls for; the last match counts.
+
+        A mode is `[check pattern, action, mode]`, where a pattern may end with `*`.
+        """
+        found = "observe"
+        for pattern, of_action, mode in self.modes:
+            if of_action in ("*", action) and matches(pattern, check):
+                found = mode
+        return found
+
+    def tier(self, fault: str, default: str) -> str:
+        """The tier of a fault: the site's own, by fault, then by check, else the default."""
+        return self.tiers.get(fault) or self.tiers.get(fault.partition(".")[0]) or default
+
+
+def matches(pattern: str, name: str) -> bool:
+    """True if a name equals a pattern, or starts with a pattern that ends with `*`."""
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def digest(bundle: dict[str, Any]) -> str:
+    """The hash of a bundle's content, `hash` and `built_at` left out: equal content, equal hash."""
+    content = {k: v for k, v in bundle.items() if k not in ("hash", "built_at")}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def load(path: str, node: str, now: float | None = None) -> Plan:
+    """Read the plan of a node; never raises: whatever is wrong is told by `state` and `problem`."""
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                return Plan({}, node, "foreign", f"{path}: larger than {LARGEST} bytes; run `sguard config apply`")
+            bundle = json.loads(file.read())
+    except FileNotFoundError:
+        return Plan({}, node, "default", f"no plan at {path}: the built-in defaults apply; run `sguard config apply`")
+    except (OSError, ValueError, RecursionError) as error:
+        return Plan({}, node, "torn", f"{path}: {error}; run `sguard config apply`")
+    problem = _foreign(bundle)
+    if problem:
+        return Plan({}, node, "foreign", f"{path}: {problem}; run `sguard config apply` with this version")
+    return _checked(bundle, path, node, time.time() if now is None else now)
+
+
+def _checked(bundle: dict[str, Any], path: str, node: str, now: float) -> Plan:
+    try:
+        age = now - float(bundle.get("built_at", 0))
+        if age > float(bundle.get("stale_after_s", DEFAULTS["stale_after_s"])):
+            return Plan(bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`")
+        return Plan(bundle, node)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return Plan({}, node, "foreign", f"{path}: {type(error).__name__}: {error}; run `sguard config apply`")
+
+
+def _foreign(bundle: Any) -> str:
+    if not isinstance(bundle, dict):
+        return f"expected a JSON object, found {type(bundle).__name__}"
+    major = str(bundle.get("schema", "")).partition(".")[0]
+    if major not in (str(MAJOR), str(MAJOR - 1)):
+        return f"plan version {bundle.get('schema')!r}, this guard reads {MAJOR - 1} and {MAJOR}"
+    return "" if bundle.get("hash") == digest(bundle) else "its content does not match its hash"
+
+
+def _profile(bundle: dict[str, Any], node: str) -> dict[str, Any]:
+    profiles = bundle.get("profiles", [])
+    index = bundle.get("nodes", {}).get(node)
+    found = profiles[index] if isinstance(index, int) else bundle.get("default_profile", {})
+    return found if isinstance(found, dict) else {}

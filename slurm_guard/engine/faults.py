@@ -1,0 +1,115 @@
+"""This node's open faults, its clean runs, and what we drained it for. Survives reboots: a reboot is proof
+for some faults and for none of the others.
+"""
+
+from __future__ import annotations
+
+from slurm_guard.core.outcome import FAIL, TIMEOUT
+from slurm_guard.core.policy import DRAIN_TIERS
+from slurm_guard.engine import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_guard.core.outcome import Finding
+    from slurm_guard.core.paths import Places
+    from slurm_guard.core.plan import Plan
+
+VERSION = 1
+#: Refusals older than this cannot explain a `Prolog error` (law 3 asks for 10 s).
+_REFUSALS_KEPT_S = 3600.0
+
+
+class OpenFaults:
+    """Faults of a drain tier that were seen and not yet proven gone.
+
+    `drained` is what we wrote to Slurm (reason, fault, device, at, boot_id), or None; `refusals` are the
+    times (unix seconds) of our recorded refusals.
+    """
+
+    def __init__(self, content: dict[str, Any] | None = None) -> None:
+        content = content if content and content.get("version") == VERSION else {}
+        self.open: dict[str, dict[str, Any]] = dict(content.get("open") or {})
+        self.clean_runs: int = content.get("clean_runs") or 0
+        self.drained: dict[str, Any] | None = content.get("drained")
+        self.refusals: list[float] = list(content.get("refusals") or [])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The faults as they lie on disk."""
+        return {
+            "version": VERSION,
+            "open": self.open,
+            "clean_runs": self.clean_runs,
+            "drained": self.drained,
+            "refusals": self.refusals,
+        }
+
+    def note_refusal(self, now: float) -> None:
+        """Record that we refused a job, before Slurm can act on it."""
+        self.refusals = [at for at in self.refusals if now - at < _REFUSALS_KEPT_S] + [now]
+
+    def update(
+        self, findings: list[Finding], judged: set[str], plan: Plan, boot_id: str, at: str, counts: bool
+    ) -> None:
+        """Take in one run: open what it saw, close what it proved gone, count clean runs.
+
+        `judged` are the checks that could judge all they look at. `counts` is False for runs that do not
+        count as clean ones (only healthchecks do: K prologs in a minute prove nothing).
+        """
+        seen = set()
+        for finding in findings:
+            tier = plan.tier(finding.fault, finding.tier or "WARN")
+            if finding.status in (FAIL, TIMEOUT) and tier in DRAIN_TIERS:
+                seen.add(self._open(finding, tier, boot_id, at))
+        for name, fault in list(self.open.items()):
+            if name not in seen and fault["check"] in judged and _proven_gone(fault, boot_id):
+                del self.open[name]
+        if self.open:
+            self.clean_runs = 0
+        elif counts:
+            self.clean_runs += 1
+
+    def _open(self, finding: Finding, tier: str, boot_id: str, at: str) -> str:
+        name = f"{finding.fault} {finding.device or ''}".strip()
+        entry = self.open.setdefault(name, {"first_seen": at, "runs": 0})
+        entry.update(
+            check=finding.check,
+            fault=finding.fault,
+            device=finding.device or "",
+            tier=tier,
+            event=bool(finding.event),
+            boot_id=boot_id,
+            last_seen=at,
+            runs=entry["runs"] + 1,
+        )
+        return name
+
+
+def _proven_gone(fault: dict[str, Any], boot_id: str) -> bool:
+    """A state fault is gone when it is not seen; an event only when the machine was booted since."""
+    return not fault.get("event") or fault.get("boot_id") != boot_id
+
+
+def load(places: Places) -> OpenFaults:
+    """The open faults of this node; none where the file is absent or torn."""
+    content = files.read_json(places.faults)
+    try:
+        return OpenFaults(content)
+    except (TypeError, ValueError):
+        return OpenFaults()
+
+
+def change(places: Places, apply: Any) -> OpenFaults | None:
+    """Read, change and write under the lock; None if the lock could not be had.
+
+    `apply(faults)` changes the object it is given.
+    """
+    with files.locked(places.lock("faults"), patience_s=1.0) as held:
+        if not held:
+            return None
+        found = load(places)
+        apply(found)
+        files.make_folder(places.var)
+        files.write_json(places.faults, found.as_dict())
+        return found

@@ -1,0 +1,100 @@
+"""From facts to results: every enabled check judges, and a check that breaks is `unknown`, nothing more."""
+
+from __future__ import annotations
+
+from slurm_guard.core import check as registry
+from slurm_guard.core.outcome import FAIL, SKIP, TIMEOUT, UNKNOWN, CheckResult, Facts, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_guard.core.check import Check
+    from slurm_guard.core.expectation import Expectation
+    from slurm_guard.core.plan import Plan
+    from slurm_guard.engine.runner import Hang, Reading
+
+
+def enabled(plan: Plan, hook: str, only: list[str] | None = None) -> tuple[list[Check], list[CheckResult]]:
+    """The checks that this hook runs, and a result `unknown` for each that cannot be loaded."""
+    wanted = only if only is not None else list(plan.checks if plan.checks is not None else registry.names())
+    checks, broken = [], []
+    for name in wanted:
+        try:
+            loaded = registry.load(name)
+        except Exception as error:  # a truncated module, half an upgrade: our own trouble, never the node's
+            broken.append(_unknown(name, f"the check could not be loaded: {type(error).__name__}: {error}"))
+            continue
+        if only is not None or hook in loaded.hooks:
+            checks.append(loaded())
+    return checks, broken
+
+
+def judge_all(checks: list[Check], reading: Reading, plan: Plan, expect: Expectation) -> list[CheckResult]:
+    """The result of every check, in order."""
+    return [_judge(check, reading, plan, expect) for check in checks]
+
+
+def _judge(check: Check, reading: Reading, plan: Plan, expect: Expectation) -> CheckResult:
+    try:
+        findings = list(_findings(check, reading, plan, expect))
+    except Exception as error:  # law 1: a bug in a check is `unknown`
+        return _unknown(check.name, f"the check broke: {type(error).__name__}: {error}")
+    for finding in findings:
+        _complete(finding, check, expect)
+    return CheckResult(check.name, findings)
+
+
+def _findings(check: Check, reading: Reading, plan: Plan, expect: Expectation) -> Any:
+    sources = check.sources()
+    hang = next((one for one in reading.hangs if one.probe in sources and not one.key), None)
+    if hang is not None:
+        return check.judge_hang(_once_more(hang, expect))
+    problems = {name: reading.problems[name] for name in sources if name in reading.problems}
+    if problems and len(problems) == len(sources):
+        return [Finding(UNKNOWN, f"{name}: {text}") for name, text in problems.items()]
+    if len(sources) == 1:
+        facts = reading.facts[sources[0]]
+    else:
+        facts = Facts({name: reading.facts.get(name) for name in sources}, problems=Facts(problems))
+    return check.judge(facts, parameters(check, plan), expect)
+
+
+def _once_more(hang: Hang, expect: Expectation) -> Facts:
+    """A hang in two runs in a row is confirmed, whatever became of the child."""
+    again = hang.still or hang.probe in (expect.run.get("hung_before") or ())
+    return Facts(probe=hang.probe, confirmed=hang.confirmed or again, still=again, channel=hang.channel)
+
+
+def parameters(check: Check, plan: Plan) -> Facts:
+    """A check's parameters: its defaults, the plan's, and for None the class's expected value."""
+    found = Facts(check.params)
+    found.update((plan.checks or {}).get(check.name) or {})
+    for name, value in found.items():
+        if value is None:
+            found[name] = plan.expected.get(name)
+    return found
+
+
+def _complete(finding: Finding, check: Check, expect: Expectation) -> None:
+    registry.complete(finding, type(check))
+    fault = type(check).fault(finding.code)
+    if fault.grace and expect.run.in_grace and finding.status in (FAIL, TIMEOUT):
+        finding.status = UNKNOWN
+        finding.message += f" ({expect.run.uptime_s:.0f} s after boot: not judged yet)"
+
+
+def _unknown(name: str, message: str) -> CheckResult:
+    finding = Finding(UNKNOWN, message, scope="node", blame="unknown", tier="NOTE")
+    finding.check = name
+    return CheckResult(name, [finding])
+
+
+def judged(results: list[CheckResult]) -> set[str]:
+    """The checks that could judge all they look at: nothing unknown, nothing hung."""
+    return {one.check for one in results if all(f.status not in (UNKNOWN, TIMEOUT) for f in one.findings)}
+
+
+def all_findings(results: list[CheckResult]) -> list[Finding]:
+    """Every finding that is not `skip`, in order."""
+    return [f for one in results for f in one.findings if f.status != SKIP]

@@ -1,0 +1,172 @@
+"""After the run is on disk: refuse, drain, resume and tell, at once where the hook must wait for it, else
+from a detached child. Imported on the failing path only.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from slurm_guard.engine import act, child, clock, faults, files, record, requests, spool, syslog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_guard.engine.act import Outcome
+    from slurm_guard.engine.worker import Run
+    from slurm_guard.slurm.gateway import Gateway
+
+#: Detached children of many nodes do not start together.
+JITTER_S = 2.0
+_DISK_S = 1.0
+
+
+def settle(this: Run) -> dict[str, Any]:
+    """Prolog with a refusal, epilog with a drain: act before returning; the verdict for the supervisor."""
+    request = this.requests[0]
+    door = act.gateway(this.plan, this.context.slurm_conf)
+    done = act.drain(door, this.plan, request, this.context.hook)
+    refuse = this.refusing is not None and _refuses(done, request, this)
+    actions = [done.as_action("drain", request)]
+    if refuse:
+        actions.append(record.action("refuse", request, "done", done.why))
+        this.requests.append(_word_to_user(this, request))
+    elif this.refusing is not None:
+        actions.append(record.action("refuse", request, "held", done.why))
+    code = 75 if refuse else 0
+    written = child.bounded(lambda: _after(this, request, done, actions, code), _DISK_S)
+    if written != "done":
+        this.log(f"the action was not recorded ({written}): {request['reason']}: {done.what}", syslog.ERROR)
+    this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
+    later(this)
+    return {"exit": code, "message": _message(this, request) if refuse else ""}
+
+
+def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
+    """Refuse when the node is out of service, or an admin's: `held` by the budget lets the job run.
+
+    With the controller silent the budget cannot be read: then only a fault of this node alone refuses.
+    """
+    if done.what == "done":
+        return True
+    if done.what == "held":
+        return done.why.startswith("node is")
+    return request["scope"] != "shared"
+
+
+def _message(this: Run, request: dict[str, Any]) -> str:
+    job, node = this.context.job_id, this.plan.node
+    return f"slurm_guard refuses job {job} on {node}: {request['reason']} (see: sguard job {job})"
+
+
+def _word_to_user(this: Run, request: dict[str, Any]) -> dict[str, Any]:
+    """What the job's admin comment will say."""
+    text = f"slurm_guard: {this.plan.node} was refused for this job: {request['reason']}. Not your fault; see: sguard job {this.context.job_id}"
+    wanted = requests.make(
+        "tell", boot_id=this.outcome.boot_id, run_id=this.outcome.run_id, job_id=this.context.job_id, text=text
+    )
+    wanted.update(fault=request["fault"], device=request["device"])
+    return wanted
+
+
+def _after(this: Run, request: dict[str, Any], done: Outcome, actions: list[Any], code: int) -> None:
+    for wanted in this.requests[1:]:
+        if wanted["kind"] == "tell":
+            requests.put(this.places, wanted)
+    _settle_request(this, request, done)
+    found = record.of_actions(this.places, this.plan, this.context.hook, this.outcome.run_id, actions)
+    if this.context.hook == "prolog":
+        found["exit"] = code
+    spool.write(this.places, found, this.plan.spool)
+
+
+def _settle_request(this: Run, request: dict[str, Any], done: Outcome) -> None:
+    """A request that was carried out, or that the rules forbid, no longer waits."""
+    if done.what == "done":
+        note_drained(this, request)
+    if done.what != "failed" and not done.why.startswith("no turn"):
+        requests.drop(this.places, request)
+
+
+def note_drained(this: Run, request: dict[str, Any]) -> None:
+    """Remember what we wrote to Slurm, so that only that is ever taken back."""
+
+    def apply(found: faults.OpenFaults) -> None:
+        if found.drained and found.drained.get("reason"):
+            return  # the first reason stands; it is never rewritten
+        found.clean_runs = 0
+        found.drained = {
+            "reason": request["reason"],
+            "fault": request["fault"],
+            "device": request["device"],
+            "check": request["fault"].partition(".")[0],
+            "at": clock.iso(),
+            "boot_id": request["boot_id"],
+        }
+
+    faults.change(this.places, apply)
+
+
+def later(this: Run) -> None:
+    """Carry out what waits on disk from a process that outlives the hook."""
+    child.detach(lambda: _carry_out(this))
+
+
+def _carry_out(this: Run) -> None:
+    lock = files.try_lock(this.places.lock("carry"))
+    if lock is None:
+        return
+    if this.context.hook == "healthcheck":
+        time.sleep(random.uniform(0, JITTER_S))  # noqa: S311  # spreads load; nothing secret
+    door = act.gateway(this.plan, this.context.slurm_conf)
+    for request in requests.waiting(this.places, this.outcome.boot_id):
+        try:
+            actions = _one(this, door, request)
+            found = record.of_actions(this.places, this.plan, this.context.hook, request["run_id"], actions)
+            spool.write(this.places, found, this.plan.spool)
+        except Exception as error:  # the next run carries on; a detached child has nobody to tell but the log
+            this.log(f"request {request.get('kind')}: {type(error).__name__}: {error}", syslog.ERROR)
+    if this.context.hook != "healthcheck" and this.requests:
+        _look_again(this, door, this.requests[0])
+
+
+def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
+    if request["kind"] == "tell":
+        done = act.tell(door, request)
+        requests.drop(this.places, request)
+        return [done.as_action("tell", request)]
+    if request["kind"] == "resume":
+        return [_return(this, door, request)]
+    done = act.drain(door, this.plan, request, "healthcheck")
+    _settle_request(this, request, done)
+    this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
+    actions = [done.as_action("drain", request)]
+    if done.what == "done" and done.why == "drained":
+        actions += _look_again(this, door, request)
+    return actions
+
+
+def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]:
+    done = act.resume(door, this.plan, request, faults.load(this.places).refusals)
+    if not done.unreachable:
+        requests.drop(this.places, request)
+        faults.change(this.places, lambda found: setattr(found, "drained", None))
+    this.log(f"{request['reason']}: resume {done.what}: {done.why} {done.answer}".strip(), syslog.NOTICE)
+    return done.as_action("resume", request)
+
+
+def _look_again(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
+    """Where several nodes share a turn, look once more whether the budget was passed."""
+    from slurm_guard.engine import turn
+
+    if len(this.plan.all_nodes) <= turn.MOST_SLOTS:
+        return []
+    time.sleep(turn.SLOT_S * 2)
+    undone = act.withdraw_excess(door, this.plan, request)
+    if undone is None:
+        return []
+    if undone.what == "withdrawn":
+        faults.change(this.places, lambda found: setattr(found, "drained", None))
+    this.log(f"{request['reason']}: {undone.what}: {undone.why}")
+    return [undone.as_action("resume", request)]

@@ -1,0 +1,100 @@
+"""Run records on disk until they are ingested: one file each, bounded in count, bytes and age.
+
+A file appears whole or not at all (tmp + fsync + rename), needs no lock, no schema and no library. Where
+the bounds are reached, the oldest records of healthy healthchecks go first; what was dropped is counted and
+told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from slurm_guard.engine import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_guard.core.paths import Places
+
+#: A healthy healthcheck's file name starts with this, so that trimming need not open files.
+_HEALTHY, _TOLD = "h", "r"
+#: A full trim lists the folder; it runs when the cheap look says it is needed.
+_TMP_AGE_S = 3600.0
+
+
+def file_name(record: dict[str, Any]) -> str:
+    """The record's file name: its weight, its time, its run id."""
+    ordinary = record.get("kind") == "run" and record.get("hook") == "healthcheck"
+    healthy = ordinary and record.get("status") in ("pass", "skip")
+    return f"{_HEALTHY if healthy else _TOLD}-{time.time_ns() // 1000:016d}-{record['run_id']}.json"
+
+
+def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> int:
+    """Write one record; returns how many older ones had to go for it. Raises OSError when the disk is full."""
+    files.make_folder(places.spool)
+    data = json.dumps(record, separators=(",", ":")).encode()
+    dropped = trim(places, limits, len(data))
+    path = os.path.join(places.spool, file_name(record))
+    try:
+        files.write_atomic(path, data)
+    except OSError:
+        dropped += _make_room(places, len(data))
+        files.write_atomic(path, data)
+    return dropped
+
+
+def paths(places: Places) -> list[str]:
+    """The waiting records, oldest first."""
+    try:
+        names = [name for name in os.listdir(places.spool) if name.endswith(".json")]
+    except OSError:
+        return []
+    return [os.path.join(places.spool, name) for name in sorted(names, key=_age_key)]
+
+
+def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
+    """Remove what is past the bounds; how many records went. Temporary files of killed runs go too."""
+    entries = _entries(places)
+    total = sum(size for _, size, _ in entries) + coming
+    oldest = time.time() - limits["age_s"]
+    gone = 0
+    for name, size, at in sorted(entries, key=lambda one: (not one[0].startswith(_HEALTHY), _age_key(one[0]))):
+        over = len(entries) - gone >= limits["files"] or total > limits["bytes"]
+        if name.endswith(".json") and (over or at < oldest):
+            files.remove(os.path.join(places.spool, name))
+            gone, total = gone + 1, total - size
+        elif name.endswith(".tmp") and at < time.time() - _TMP_AGE_S:
+            files.remove(os.path.join(places.spool, name))
+    return gone
+
+
+def _make_room(places: Places, needed: int) -> int:
+    """The disk is full: give up as many old healthy records as this one needs, or one told record."""
+    freed = gone = 0
+    for name, size, _ in sorted(_entries(places), key=lambda one: (not one[0].startswith(_HEALTHY), _age_key(one[0]))):
+        if freed > needed + 8192:
+            break
+        if not name.startswith(_HEALTHY):
+            break
+        files.remove(os.path.join(places.spool, name))
+        freed, gone = freed + size, gone + 1
+    return gone
+
+
+def _age_key(name: str) -> str:
+    return name[2:]
+
+
+def _entries(places: Places) -> list[tuple[str, int, float]]:
+    found = []
+    with os.scandir(places.spool) as entries:
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            found.append((entry.name, status.st_size, status.st_mtime))
+    return found

@@ -1,0 +1,227 @@
+"""One run of a hook: check, decide, put on disk, act, tell.
+
+What must be done is on disk before it is tried: kill -9 at any moment loses no result and no request.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from slurm_guard.core import check as registry
+from slurm_guard.core import plan as plans
+from slurm_guard.core import reason as reasons
+from slurm_guard.core.policy import Decision, History, decide
+from slurm_guard.engine import (
+    allocations,
+    child,
+    clock,
+    faults,
+    node_state,
+    record,
+    requests,
+    run_once,
+    spool,
+    syslog,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from slurm_guard.core.context import Context
+    from slurm_guard.core.paths import Places
+    from slurm_guard.core.plan import Plan
+    from slurm_guard.engine.run_once import RunOutcome
+
+#: How long the disk may take for state and record together before it counts as sick.
+DISK_S = 2.0
+
+
+class Run:
+    """All that belongs to one run."""
+
+    def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:
+        self.places = places
+        self.plan = plan
+        self.context = context
+        self.outcome = outcome
+        self.decisions: list[Decision] = []
+        self.requests: list[dict[str, Any]] = []
+        self.refusing: dict[str, Any] | None = None
+
+    def log(self, text: str, level: int = syslog.WARNING) -> None:
+        """One line to the system log."""
+        syslog.say(self.places.syslog, f"{self.context.hook}{self._job}: {text}", level)
+
+    @property
+    def _job(self) -> str:
+        return f" of job {self.context.job_id}" if self.context.job_id else ""
+
+
+def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, Any]], None]) -> None:
+    """Do the run and tell the supervisor its verdict: `{"exit": 0|75, "message": …}`."""
+    node = context.node or os.uname().nodename.partition(".")[0]
+    plan = plans.load(places.plan, node)
+    tell({"deadline": plan.deadlines[hook]})
+    outcome = run_once.run_checks(places, plan, context)
+    this = Run(places, plan, context, outcome)
+    _note_problems(this)
+    _decide(this)
+    written = child.bounded(lambda: _put_on_disk(this), DISK_S)
+    if written != "done":
+        this.log(f"state and record were not written ({written}): {_summary(this)}", syslog.ERROR)
+    verdict = {"exit": 0, "message": ""}
+    if this.refusing is not None or (this.requests and hook == "epilog"):
+        from slurm_guard.engine import settle
+
+        verdict = settle.settle(this)
+    elif _work_waits(this):
+        from slurm_guard.engine import settle
+
+        settle.later(this)
+    tell(verdict)
+
+
+def _note_problems(this: Run) -> None:
+    for problem in (this.places.node_problem, this.plan.problem):
+        if problem:
+            this.outcome.problems.append(problem)
+    if this.plan.state in ("torn", "foreign", "stale"):
+        this.log(this.plan.problem, syslog.ERROR)
+
+
+def _decide(this: Run) -> None:
+    outcome, plan, hook = this.outcome, this.plan, this.context.hook
+    checks = [registry.CHECKS[name] for name in outcome.checks if name in registry.CHECKS]
+    history = History(
+        seen=outcome.state.runs_seen(plan.confirm["of"]),
+        hung_before=outcome.state.hung_before,
+        sure=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.sure],
+        refuse=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.refuse],
+    )
+    this.decisions = decide(outcome.findings, plan, hook, outcome.given, history)
+    if hook == "prolog":
+        _heed_waiting_requests(this)
+    for decision in this.decisions:
+        if decision.action in ("drain", "refuse") and decision.mode == "enforce":
+            this.requests.append(_request(this, decision))
+    first = this.decisions[0] if this.decisions else None
+    if hook == "prolog" and first is not None and first.action == "refuse" and first.mode == "enforce":
+        this.refusing = this.requests[0]
+
+
+def _heed_waiting_requests(this: Run) -> None:
+    """A drain that waits on disk, its fault seen again, refuses: else the next job starts on the bad node."""
+    waiting = requests.waiting(this.places, this.outcome.boot_id)
+    wanted = {(one.get("fault"), one.get("device")) for one in waiting if one["kind"] == "drain"}
+    for decision in this.decisions:
+        if (decision.fault, decision.device) in wanted and decision.mode == "enforce":
+            decision.action = "refuse"
+            decision.why += "; its drain waits on disk"
+    this.decisions.sort(key=lambda one: one.weight, reverse=True)
+
+
+def _request(this: Run, decision: Decision) -> dict[str, Any]:
+    return requests.make(
+        "drain",
+        boot_id=this.outcome.boot_id,
+        run_id=this.outcome.run_id,
+        fault=decision.fault,
+        device=decision.device,
+        scope=decision.scope,
+        tier=decision.tier,
+        reason=reasons.build(decision.fault, decision.device),
+        job_id=this.context.job_id if decision.action == "refuse" else None,
+        by=this.context.hook,
+    )
+
+
+def _put_on_disk(this: Run) -> None:
+    """In a child with a deadline: requests first, then state, then the record."""
+    if this.requests:
+        requests.put(this.places, this.requests[0])
+    _update_faults(this)
+    _update_state(this)
+    _update_allocation(this)
+    actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")]
+    found = record.of_run(this.outcome, this.places, this.plan, this.context, this.decisions, actions)
+    if this.refusing is not None:
+        found["exit"] = None  # told by the action record that follows
+    spool.write(this.places, found, this.plan.spool)
+
+
+def _planned(this: Run, decision: Decision) -> dict[str, Any]:
+    outcome = "queued" if decision.mode == "enforce" else "observed"
+    wanted = {"fault": decision.fault, "device": decision.device}
+    wanted["reason"] = reasons.build(decision.fault, decision.device)
+    return record.action(decision.action, wanted, outcome, decision.why)
+
+
+def _update_faults(this: Run) -> None:
+    """Open and close faults; where all is clean for long enough, ask for the node's return."""
+    outcome, plan = this.outcome, this.plan
+    clean_check = this.context.hook == "healthcheck"
+    judged = _judged(this)
+
+    def apply(found: faults.OpenFaults) -> None:
+        complete = clean_check and (not found.drained or found.drained.get("check") in judged)
+        found.update(outcome.findings, judged, plan, outcome.boot_id, clock.iso(outcome.started), complete)
+        if this.refusing is not None:
+            found.note_refusal(time.time())
+        if clean_check and found.drained and not found.open and found.clean_runs >= plan.clean_runs:
+            _ask_for_return(this, found)
+
+    if faults.change(this.places, apply) is None:
+        raise OSError("the lock of the open faults could not be had")
+
+
+def _judged(this: Run) -> set[str]:
+    from slurm_guard.engine import judge
+
+    return judge.judged(this.outcome.results)
+
+
+def _ask_for_return(this: Run, found: faults.OpenFaults) -> None:
+    drained = found.drained or {}
+    mode = this.plan.mode(drained.get("check", ""), "resume")
+    if mode != "enforce":
+        return
+    fields = {name: drained.get(name, "") for name in ("fault", "device", "reason")}
+    wanted = requests.make("resume", boot_id=this.outcome.boot_id, run_id=this.outcome.run_id, **fields)
+    requests.put(this.places, wanted)
+
+
+def _update_state(this: Run) -> None:
+    outcome, state = this.outcome, this.outcome.state
+    state.kmsg_last = outcome.kmsg_last
+    now = time.monotonic()
+    state.counters = {name: [value, now] for name, value in outcome.expect.counters.items()}
+    state.note_seen(run_once.seen_faults(outcome.results), _judged(this), this.plan.confirm["of"])
+    node_state.save(this.places, state, outcome.reading.hangs)
+
+
+def _update_allocation(this: Run) -> None:
+    context, outcome = this.context, this.outcome
+    if context.job_id is None:
+        return
+    if context.hook == "epilog":
+        allocations.close_file(this.places, context.job_id)
+        return
+    opened = allocations.opening(context, outcome.boot_id, clock.iso(outcome.started))
+    opened["kmsg_last"] = outcome.kmsg_last
+    opened["counters"] = outcome.state.counters
+    allocations.open_file(this.places, opened)
+
+
+def _work_waits(this: Run) -> bool:
+    """True if a detached child has something to carry out."""
+    if this.requests:
+        return True
+    return this.context.hook == "healthcheck" and bool(requests.waiting(this.places, this.outcome.boot_id))
+
+
+def _summary(this: Run) -> str:
+    seen = sorted(run_once.seen_faults(this.outcome.results))
+    return f"status {this.outcome.status}; {', '.join(seen)[:400] or 'no fault'}"
