@@ -13,6 +13,7 @@ from slurm_guard.core.plan import DEADLINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from bench.setting import Setting
     from minicluster.simulated import SimulatedMachine
@@ -21,9 +22,9 @@ FAULTS = (("fs_mounts.hung", "/scratch", "hung mount"), ("nvml.hung", None, "hun
 
 
 @contextmanager
-def broken(setting: Setting, name: str, device: str | None) -> Iterator[SimulatedMachine]:
+def broken(folder: Path, name: str, device: str | None) -> Iterator[SimulatedMachine]:
     """A machine with the fault, mended and unmounted at the end."""
-    machine = roots.gpu_host(setting.folder / name)
+    machine = roots.gpu_host(folder)
     roots.write_plan(machine.root, roots.gpu_profile(), nvml_library=roots.nvml_library(machine.root))
     machine.fault(name, device)
     try:
@@ -38,7 +39,7 @@ def rows(setting: Setting) -> list[Row]:
     found = []
     for name, device, words in FAULTS:
         for hook in HOOKS:
-            with broken(setting, name, device) as machine:
+            with broken(setting.folder / f"{name}-{hook}", name, device) as machine:
                 found.append(hung_row(setting, machine, hook, words))
     return found
 
@@ -54,7 +55,7 @@ def hung_row(setting: Setting, machine: SimulatedMachine, hook: str, words: str)
         "NHC: watchdog, then drains",
         f"{first[0]:.1f} s, next run {second[0]:.1f} s",
         holds=max(first[0], second[0]) <= limit,
-        note=f"exit codes {first[1]} and {second[1]}",
+        note=f"exit codes {first[1]} and {second[1]}; {roots.judged(roots.last_record(machine.root))}",
     )
 
 

@@ -65,6 +65,7 @@ def host_rows(setting: Setting, root: Path, host: str, budget: int, peer: str, n
     commands: dict[str, Any] = {hook: hook_command(setting, hook, root) for hook in HOOKS}
     commands["bare"] = (bare_interpreter(setting.python), BARE_ENV)
     found = alternate(commands, setting.repetitions)
+    note = f"{note}; last run: {roots.judged(roots.last_record(root))}"
     return [
         row
         for hook in HOOKS

@@ -79,8 +79,8 @@ def alternate(
 
 
 def bare_interpreter(python: str) -> list[str]:
-    """The start and end of an isolated interpreter that does nothing: the floor of any hook in Python."""
-    return [python, "-I", "-c", "pass"]
+    """An interpreter that does nothing, with the flags of the shims: the floor of any hook in Python."""
+    return [python, "-I", "-S", "-c", "pass"]
 
 
 def peak_memory_mb(argv: list[str], env: dict[str, str] | None = None) -> float:

@@ -87,6 +87,8 @@ def gpu_host(folder: Path) -> SimulatedMachine:
     from minicluster import nvml_library
     from minicluster.simulated import SimulatedMachine
 
+    for name in ("run", "log"):  # where the servers of hanging mounts leave their files
+        (folder / name).mkdir(parents=True)
     machine = SimulatedMachine(folder, NODE)
     machine.create("bench", nvml_library.build())
     return machine
@@ -111,3 +113,22 @@ def nvml_library(root: Path) -> str:
     """The path of a machine's NVML library as its plan names it, below the root."""
     (found,) = root.rglob("libnvidia-ml.so.1")
     return f"/{found.relative_to(root)}"
+
+
+def last_record(root: Path) -> dict[str, Any]:
+    """What the latest run on this machine recorded: a figure without a record measured nothing."""
+    found = sorted(
+        (root / "var/lib/slurm-guard/spool").glob("*.json"), key=lambda path: path.stat().st_mtime_ns
+    )
+    if not found:
+        raise RuntimeError(f"the hook left no record below {root}: it did not run")
+    record: dict[str, Any] = json.loads(found[-1].read_text())
+    return record
+
+
+def judged(record: dict[str, Any]) -> str:
+    """Its outcome in a few words: how many checks judged something, and what was not a pass."""
+    bad = [f"{result['check']} {result['status']}" for result in record["results"]]
+    counted = len(record["passed"]) + len(bad)
+    words = f"{counted} checks judged, {len(record['skipped'])} skipped"
+    return f"{words}, {', '.join(bad)}" if bad else words

@@ -53,6 +53,7 @@ def rows(setting: Setting) -> list[Row]:
         before = counts(cluster)
         codes = run_hooks(cluster, setting)
         after = counts(cluster)
+        outcome = roots.judged(roots.last_record(node.root))
     made = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
     total = sum(made.values())
     kinds = ", ".join(f"{name} {count}" for name, count in sorted(made.items()))
@@ -63,6 +64,6 @@ def rows(setting: Setting) -> list[Row]:
             "NHC 1-2 a run",
             f"{total}{f' ({kinds})' if kinds else ''}",
             holds=total == 0,
-            note=f"by sdiag, without {', '.join(OWN)}; exit codes {sorted(codes)}",
+            note=f"by sdiag, without {', '.join(OWN)}; exit codes {sorted(codes)}; last run: {outcome}",
         )
     ]

@@ -1,7 +1,8 @@
-"""`python -m bench.soak`: jobs, faults, mended faults and a restarting controller on a real Slurm, for a while.
+"""`python -m bench.soak`: jobs, faults, repairs and a restarting controller on a real Slurm, for a while.
 
-Ends with 1 if a rule was broken: more nodes drained than the budget allows, a drain without the guard's reason,
-an admin's reason changed, a node that does not come back after its faults are gone, or a hook left running.
+Ends with 1 if a rule was broken: more nodes drained than the budget allows, a drain without the guard's
+reason, an admin's reason changed, a node that does not come back after its faults are gone, or a hook left
+running.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Soak:
         for _ in range(self.draw.randint(1, 4)):
             nodes = self.draw.choice((1, 1, 2))
             self.cluster.run(
-                ["sbatch", "-H" if self.draw.random() < 0.05 else "-Q", f"-N{nodes}", "--gres=gpu:2", "--mem=100",
-                 "-o", "/dev/null", "--wrap", f"sleep {self.draw.randint(0, 3)}"]
+                ["sbatch", "-Q", f"-N{nodes}", "--gres=gpu:2", "--mem=100", "-o", "/dev/null",
+                 "--wrap", f"sleep {self.draw.randint(0, 3)}"]
             )  # fmt: skip
             self.count("jobs")
 

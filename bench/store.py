@@ -113,7 +113,7 @@ def job_row(setting: Setting) -> Row:
     job = "1004"
     commands = {
         "bare": (bare_interpreter(setting.python), None),
-        "job": ([setting.sguard, "--root", str(root), "job", job], None),
+        "job": ([setting.sguard, "job", job, "--root", str(root)], None),
     }
     found = alternate(commands, max(5, setting.repetitions // 2))
     wall = found["job"].wall_ms()
