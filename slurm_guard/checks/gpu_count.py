@@ -101,9 +101,9 @@ class GpuCount(Check):
         "mismatch": Fault(
             "DRAIN_REBOOT",
             "The driver's library and kernel module differ in version: software, not hardware.",
-            remedy="Let running jobs end, then reboot or reload the nvidia modules; pin the driver's packages.",
-            sure=True,
+            remedy="Let running jobs end, then reboot or reload the nvidia modules; pin the packages.",
             scope="node",
+            sure=True,
         ),
         "nvml_error": Fault(
             "DRAIN_REBOOT",
@@ -217,7 +217,7 @@ def _gpu(gpu: Any, view: _View) -> Iterator[Finding]:
         yield from _answers(gpu, label, at)
 
 
-def _answers(gpu: Any, label: str, at: dict[str, str]) -> Iterator[Finding]:
+def _answers(gpu: Any, label: str, at: dict[str, Any]) -> Iterator[Finding]:
     unreadable = sorted(name for name, why in gpu.errors.items() if why == "Unknown")
     if unreadable:
         yield failed(f"{label}: Unknown Error for {', '.join(unreadable)}", code="unreadable", **at)
@@ -250,14 +250,11 @@ def _count(view: _View, expect: Expectation) -> Iterator[Finding]:
     """Compare the driver's count with what is expected; fewer than on the bus is a constrained view."""
     seen = len(view.visible)
     counted = expect.count("gpus", seen, view.wanted)
+    message = f"the driver shows {seen} of {view.wanted} GPUs"
     if counted.status != "fail":
         yield counted
     elif view.bus is None:
-        yield unknown(
-            f"the driver shows {seen} of {view.wanted} GPUs and the PCI bus cannot be read", metric="gpus"
-        )
+        yield unknown(f"{message} and the PCI bus cannot be read", metric="gpus")
     elif view.hidden():
-        message = f"the driver shows {seen} of {view.wanted} GPUs, {len(view.bus)} are on the PCI bus"
-        yield unknown(
-            f"{message}: a constrained view, or GPUs that the driver could not start", metric="gpus"
-        )
+        message = f"{message}, {len(view.bus)} are on the PCI bus: a constrained view,"
+        yield unknown(f"{message} or GPUs that the driver could not start", metric="gpus")

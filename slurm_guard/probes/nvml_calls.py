@@ -98,16 +98,16 @@ def code_of(error: BaseException) -> int:
 
 
 def word(code: int) -> str:
-    """The name of a return code: `GpuIsLost`, `Unknown`, or `Error<code>`; `Garbage` for an unreadable answer."""
+    """The name of a return code: `GpuIsLost`, `Error<code>`; `Garbage` (-1) for an unreadable answer."""
     return "Garbage" if code == -1 else WORDS.get(code, f"Error{code}")
 
 
 def first_known(nvml: Any, handle: Any, calls: tuple[tuple[Any, ...], ...]) -> Any:
     """The answer of the first call that is known here. Raises the last call's error."""
-    for number, (symbol, *arguments) in enumerate(calls, 1):
-        try:
-            return getattr(nvml, symbol)(handle, *arguments)
-        except Exception as error:
-            if number == len(calls) or code_of(error) not in UNSUPPORTED:
-                raise
-    return None
+    (symbol, *arguments), others = calls[0], calls[1:]
+    try:
+        return getattr(nvml, symbol)(handle, *arguments)
+    except Exception as error:
+        if not others or code_of(error) not in UNSUPPORTED:
+            raise
+    return first_known(nvml, handle, others)

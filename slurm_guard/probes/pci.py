@@ -79,5 +79,5 @@ def _text(folder: str, name: str) -> str:
 def _number(folder: str, name: str) -> int | None:
     """A whole number, or None where the file is missing or holds anything else."""
     text = _text(folder, name)
-    digits = text[1:] if text.startswith("-") else text
+    digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
