@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sysconfig
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ def bundle(profile: dict[str, Any], node: str = NODE, **settings: Any) -> dict[s
         "owners": ["root"],
         "programs": PROGRAMS,
         "slurm_conf": "/nonexistent/slurm.conf",
+        "python_path": [sysconfig.get_path("purelib")],
         "profiles": [profile],
         "nodes": {node: 0, **{f"gpu{index + 1:04d}": 0 for index in range(2000)}},
         "default_profile": {},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Every stand-in notes its arguments; apt-get also notes whether daemons were guarded at that moment.
 STANDINS = {
@@ -105,7 +106,7 @@ def test_existing_policy_is_kept_as_it_is(host: Host) -> None:
     host.lacks("munge")
     assert host.set_up().returncode == 0
     assert host.policy.read_text() == "#!/bin/sh\n# the site's own\nexit 104\n"
-    assert os.stat(host.policy).st_mode & 0o777 == 0o750
+    assert host.policy.stat().st_mode & 0o777 == 0o750
 
 
 def test_stale_package_list_is_renewed_once(host: Host) -> None:
