@@ -20,9 +20,9 @@ def name(gpu: Any) -> str:
     return f"gpu{gpu.index if gpu.minor is None else gpu.minor}"
 
 
-def where(gpu: Any) -> dict[str, str]:
+def where(gpu: Any) -> dict[str, Any]:
     """The fields `device` and `device_id` of a finding about this GPU."""
-    found = {"device": name(gpu)}
+    found: dict[str, Any] = {"device": name(gpu)}
     if gpu.uuid or gpu.pci:
         found["device_id"] = gpu.uuid or gpu.pci
     return found

@@ -127,7 +127,7 @@ def _checked(bundle: dict[str, Any], path: str, node: str, now: float) -> Plan:
         if age > float(bundle.get("stale_after_s", DEFAULTS["stale_after_s"])):
             return Plan(bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`")
         return Plan(bundle, node)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         return Plan({}, node, "foreign", f"{path}: {type(error).__name__}: {error}; run `sguard config apply`")
 
 

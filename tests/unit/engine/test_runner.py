@@ -1,0 +1,136 @@
+"""Reading facts: hangs, crashes and garbage of one probe cost the others nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_guard.core.outcome import Facts
+from slurm_guard.core.paths import Places
+from slurm_guard.engine import runner
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make a probe module: `probe(name, read=…)` or `probe(name, stream=…)`; children inherit it."""
+
+    def make(name: str, **functions: Any) -> None:
+        module = types.ModuleType(f"slurm_guard.probes.{name}")
+        for function, body in functions.items():
+            setattr(module, function, body)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return make
+
+
+def read(names: list[str], **options: Any) -> runner.Reading:
+    options = {"deadline_s": 5.0, "patience_s": 0.3, **options}
+    return runner.read(names, Places("/"), Facts(), **options)
+
+
+def hang_forever(*_: object) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    threading.Event().wait()
+
+
+def test_facts_come_back_as_they_were(probe: Callable[..., None]) -> None:
+    probe("a", read=lambda places, request: {"ports": [{"name": "mlx5_0/1", "rate": 400.0}]})
+    probe("b", read=lambda places, request: [])
+    reading = read(["a", "b"])
+    assert reading.facts["a"].ports[0].name == "mlx5_0/1"
+    assert reading.facts["b"] == []
+    assert (reading.problems, reading.hangs) == ({}, [])
+
+
+def test_an_exception_is_the_probe_s_own_problem(probe: Callable[..., None]) -> None:
+    def broken(places: Places, request: Facts) -> None:
+        raise OSError(5, "Input/output error", "/sys/x")
+
+    probe("a", read=broken)
+    probe("b", read=lambda places, request: 7)
+    reading = read(["a", "b"])
+    assert "Input/output error" in reading.problems["a"]
+    assert reading.facts == {"b": 7}
+
+
+def test_a_crash_is_told_and_the_rest_is_read(probe: Callable[..., None]) -> None:
+    probe("a", read=lambda places, request: os.kill(os.getpid(), signal.SIGSEGV))
+    probe("b", read=lambda places, request: 7)
+    reading = read(["a", "b"])
+    assert reading.problems == {"a": "the probe's process died (signal 11)"}
+    assert reading.facts == {"b": 7}
+
+
+def test_a_probe_that_hangs_is_named_and_killed(probe: Callable[..., None]) -> None:
+    probe("nvml", read=hang_forever)
+    probe("b", read=lambda places, request: 7)
+    reading = read(["nvml", "b"], deadline_s=0.5)
+    assert [(one.probe, one.key, one.confirmed) for one in reading.hangs] == [("nvml", "", False)]
+    assert reading.facts == {"b": 7}
+    with pytest.raises(ProcessLookupError):
+        os.kill(reading.hangs[0].pid, 0)
+
+
+def mounts(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Three mounts, the second of which never answers."""
+    for path in ("/home", "/scratch", "/local"):
+        if path not in request.skip:
+            yield path, hang_forever if path == "/scratch" else (lambda path=path: {"key": path, "hung": False})
+
+
+def test_one_hung_mount_does_not_hide_the_others(probe: Callable[..., None]) -> None:
+    probe("mounts", stream=mounts)
+    reading = read(["mounts"])
+    assert {one.key: one.hung for one in reading.facts["mounts"]} == {"/home": False, "/scratch": True, "/local": False}
+    assert [one.key for one in reading.hangs] == ["/scratch"]
+
+
+def test_a_source_whose_child_still_hangs_is_not_touched(probe: Callable[..., None], tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+
+    def stream(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
+        if "/scratch" not in request.skip:
+            yield "/scratch", lambda: touched.write_text("x")
+
+    probe("mounts", stream=stream)
+    reading = read(["mounts"], hung=[runner.Hang("mounts", "/scratch", os.getpid(), confirmed=True, still=True)])
+    assert not touched.exists()
+    assert [(one.key, one.still) for one in reading.facts["mounts"]] == [("/scratch", True)]
+
+
+def test_a_whole_probe_whose_child_still_hangs_is_not_started(probe: Callable[..., None], tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    probe("nvml", read=lambda places, request: touched.write_text("x"))
+    reading = read(["nvml"], hung=[runner.Hang("nvml", "", os.getpid(), confirmed=True, still=True)])
+    assert not touched.exists()
+    assert reading.problems == {"nvml": "hung"}
+
+
+def test_the_deadline_holds_for_all_together(probe: Callable[..., None]) -> None:
+    def slow_stream(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
+        for number in range(100):
+            if f"/m{number}" not in request.skip:
+                yield f"/m{number}", hang_forever
+
+    probe("mounts", stream=slow_stream)
+    began = time.monotonic()
+    reading = read(["mounts"], deadline_s=1.0)
+    assert 1 < len(reading.hangs) < 20
+    assert time.monotonic() - began < 30
+
+
+def test_children_let_go_of_the_hook_s_output(probe: Callable[..., None], tmp_path: Path) -> None:
+    probe("a", read=lambda places, request: [os.readlink(f"/proc/self/fd/{number}") for number in (0, 1, 2)])
+    probe("b", read=lambda places, request: sorted(int(name) for name in os.listdir("/proc/self/fd")))
+    with open(tmp_path / "inherited", "w"):
+        reading = read(["a", "b"])
+    assert reading.facts["a"] == ["/dev/null"] * 3
+    assert len(reading.facts["b"]) == 5  # 0-2, the pipe, and the listing itself
