@@ -92,7 +92,8 @@ def as_command(name: str, found: Any) -> click.Command:
         app.command(name)(found)
     app.rich_markup_mode = None
     app.pretty_exceptions_enable = False
-    app._add_completion = False  # noqa: SLF001 - typer has no public switch after construction
+    # typer has no public switch for this after construction.
+    app._add_completion = False
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -21,7 +21,11 @@ _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
 
 app = typer.Typer(
-    cls=LazyGroup, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+    cls=LazyGroup,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
 )
 
 

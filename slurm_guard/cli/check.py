@@ -1,0 +1,197 @@
+"""`sguard check list|show|run`: the health checks of this host."""
+
+from typing import Annotated, Any
+
+import typer
+
+from slurm_guard.cli import options, output
+from slurm_guard.cli.host import Host
+from slurm_guard.core import check as registry
+from slurm_guard.core.context import HOOKS
+from slurm_guard.core.errors import NotFoundError
+from slurm_guard.core.policy import DRAIN_TIERS, TIERS
+
+app = typer.Typer(no_args_is_help=True, help="List, explain and run health checks.")
+
+_ACTIONS = ("drain", "refuse", "resume")
+
+
+@app.command("list")
+def list_checks(root: options.Root = "/", as_json: options.Json = False) -> None:
+    """List the checks: the hooks they run in, the tiers of their faults, what they say."""
+    host = Host(root)
+    rows = [_summary(name, host) for name in registry.names()]
+    if as_json:
+        output.emit_json("checks", {"checks": rows})
+        return
+    cells = [(row["check"], row["hooks"], row["tiers"], row["enabled"], row["text"]) for row in rows]
+    output.table(
+        ("check", "hooks", "tiers", "here", "says"),
+        [(name, hooks, tiers, "on" if here else "off", text) for name, hooks, tiers, here, text in cells],
+    )
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A check, or one of its faults.")],
+    root: options.Root = "/",
+    as_json: options.Json = False,
+) -> None:
+    """Explain one check: its parameters, its faults with remedies, and its mode on this node."""
+    host = Host(root)
+    cls = find(name.partition(".")[0])
+    described = describe(cls, host)
+    if as_json:
+        output.emit_json("check", described)
+        return
+    _print_check(described, host)
+
+
+@app.command("run")
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Checks; default: all.")
+    ] = None,
+    hook: Annotated[str, typer.Option("--hook", help="Run the checks of this hook.")] = "healthcheck",
+    node: Annotated[
+        str | None, typer.Option("-w", "--node", metavar="NODE", help="This host's NodeName.")
+    ] = None,
+    root: options.Root = "/",
+    as_json: options.Json = False,
+    nagios: Annotated[bool, typer.Option("--nagios", help="One line and exit codes for Nagios.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Leave a run record in the spool.")] = False,
+) -> int:
+    """Run checks on this host, now. Nothing is drained, no Slurm program is called."""
+    from slurm_guard.cli import check_run
+
+    if hook not in HOOKS:
+        raise typer.BadParameter(f"{hook!r} is not a hook; expected {', '.join(HOOKS)}", param_hint="--hook")
+    for name in names or []:
+        find(name)
+    host = Host(root, node)
+    outcome = check_run.run(host, hook, names or None, record=record)
+    return check_run.show(host, outcome, hook, "nagios" if nagios else "json" if as_json else "text")
+
+
+def find(name: str) -> type[registry.Check]:
+    """The class of a check by name. Raises NotFoundError with the nearest names."""
+    known = registry.names()
+    if name not in known:
+        import difflib
+
+        near = difflib.get_close_matches(name, known)
+        hint = f"did you mean {', '.join(near)}?" if near else "`sguard check list` lists them"
+        raise NotFoundError(f"no check named {output.printable(name)[:60]!r}; {hint}")
+    return registry.load(name)
+
+
+def _summary(name: str, host: Host) -> dict[str, Any]:
+    enabled = host.plan.checks is None or name in host.plan.checks
+    try:
+        cls = registry.load(name)
+    except Exception as error:  # noqa: BLE001 - one broken file must not hide the other checks
+        problem = f"cannot be loaded: {type(error).__name__}: {error}"
+        return {"check": name, "hooks": [], "tiers": [], "enabled": enabled, "text": problem}
+    return {
+        "check": name,
+        "hooks": list(cls.hooks),
+        "tiers": _tiers(cls, host),
+        "enabled": enabled,
+        "text": _words(cls).partition("\n")[0],
+    }
+
+
+def _tiers(cls: type[registry.Check], host: Host) -> list[str]:
+    """The tiers of a check's faults under this site's policy, mildest first."""
+    codes = [(f"{cls.name}.{code}", fault.tier) for code, fault in cls.faults.items()]
+    found = {host.plan.tier(name, tier) for name, tier in codes or [(cls.name, cls.tier)]}
+    return sorted(found, key=lambda tier: TIERS.index(tier) if tier in TIERS else -1)
+
+
+def _words(cls: type[registry.Check]) -> str:
+    """A check's own explanation: its module's docstring, else its class's."""
+    import inspect
+    import sys
+
+    return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or cls.__doc__ or "")
+
+
+def describe(cls: type[registry.Check], host: Host) -> dict[str, Any]:
+    """All about a check on this node, as `check show --json` prints it."""
+    set_here = (host.plan.checks or {}).get(cls.name) or {}
+    params = [
+        {"name": name, "default": default, "here": _in_force(name, default, set_here, host)}
+        for name, default in sorted(cls.params.items())
+    ]
+    return {
+        "check": cls.name,
+        "text": _words(cls),
+        "hooks": list(cls.hooks),
+        "probes": list(cls.sources()),
+        "blame": cls.blame,
+        "scope": cls.scope,
+        "remedy": cls.remedy,
+        "enabled": host.plan.checks is None or cls.name in host.plan.checks,
+        "modes": {action: host.plan.mode(cls.name, action) for action in _ACTIONS},
+        "params": params,
+        "faults": [_fault(cls, code, host) for code in sorted(cls.faults)],
+    }
+
+
+def _in_force(name: str, default: Any, set_here: dict[str, Any], host: Host) -> Any:
+    value = set_here.get(name, default)
+    return host.plan.expected.get(name) if value is None else value
+
+
+def _fault(cls: type[registry.Check], code: str, host: Host) -> dict[str, Any]:
+    fault = cls.faults[code]
+    name = f"{cls.name}.{code}"
+    marks = [mark for mark in ("sure", "refuse", "event", "grace") if getattr(fault, mark)]
+    return {
+        "fault": name,
+        "tier": host.plan.tier(name, fault.tier),
+        "default_tier": fault.tier,
+        "marks": marks,
+        "text": fault.text,
+        "remedy": fault.remedy or cls.remedy,
+    }
+
+
+def _print_check(described: dict[str, Any], host: Host) -> None:
+    state = "on" if described["enabled"] else "off"
+    modes = ", ".join(f"{action} {mode}" for action, mode in described["modes"].items())
+    print(f"{described['check']}: {described['text']}\n")
+    for title, text in (
+        ("runs in", ", ".join(described["hooks"])),
+        ("reads", ", ".join(described["probes"])),
+        ("blame", f"{described['blame']}, scope {described['scope']}"),
+        (f"on {host.node}", f"{state}; {modes}"),
+    ):
+        print(f"{title + ':':<12} {text}")
+    if described["params"]:
+        print()
+        rows = [(one["name"], _value(one["default"]), _value(one["here"])) for one in described["params"]]
+        output.table(("parameter", "default", "here"), rows)
+    print()
+    for fault in described["faults"]:
+        _print_fault(fault)
+    if host.plan_note():
+        output.warn(host.plan_note())
+
+
+def _print_fault(fault: dict[str, Any]) -> None:
+    import textwrap
+
+    marks = f" ({', '.join(fault['marks'])})" if fault["marks"] else ""
+    effect = "" if fault["tier"] in DRAIN_TIERS else ", never a drain"
+    print(f"{fault['fault']}: {fault['tier']}{effect}{marks}")
+    for text in (fault["text"], fault["remedy"] and f"Remedy: {fault['remedy']}"):
+        if text:
+            print(textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="    "))
+
+
+def _value(value: Any) -> str:
+    """A parameter's value; None is what the node class expects, which may be nothing."""
+    import json
+
+    return "from the node class" if value is None else json.dumps(value)

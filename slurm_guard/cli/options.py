@@ -1,0 +1,28 @@
+"""Options that several commands share, with Slurm's own letters. Modules of commands import these names."""
+
+from typing import Annotated
+
+import typer
+
+Root = Annotated[
+    str, typer.Option("--root", metavar="DIR", help="Take this node's files from below DIR instead of /.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/json.md).")]
+Nodes = Annotated[
+    str | None, typer.Option("-w", "--nodes", metavar="HOSTLIST", help="Only these nodes, e.g. n[01-16,20].")
+]
+Partition = Annotated[
+    str | None, typer.Option("-p", "--partition", metavar="NAME", help="Only nodes of this partition.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("-M", "--clusters", metavar="NAME", help="The cluster; default: this host's.")
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "-S", "--start", metavar="TIME", help="From this time on: now-7days, 2026-11-30T10:00, midnight, …"
+    ),
+]
+End = Annotated[
+    str | None, typer.Option("-E", "--end", metavar="TIME", help="Up to this time, in the same forms.")
+]

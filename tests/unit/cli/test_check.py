@@ -1,0 +1,182 @@
+"""`sguard check`: against a node's root that has nothing, and with a check of the test's own."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from slurm_guard.cli import check_run
+from slurm_guard.cli.host import Host
+from slurm_guard.cli.main import main
+from slurm_guard.core import plan as plans
+from slurm_guard.core.check import CHECKS, Check, Fault, failed, names, warned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A node's root with a readable boot and no hardware."""
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("b6a7\n")
+    (tmp_path / "proc/uptime").write_text("9000.00 1.00\n")
+    return tmp_path
+
+
+@pytest.fixture
+def lamp(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Check]]:
+    """A check that the registry knows for the length of a test."""
+
+    class Lamp(Check):
+        """The lamp burns."""
+
+        name = "lamp"
+        probe = "procfs"
+        params = {"colour": "red", "ports": None}  # noqa: RUF012 - as in the real checks
+        faults = {"off": Fault("DRAIN", "The lamp is off.", remedy="Switch it on.", sure=True, refuse=True)}  # noqa: RUF012
+
+        def judge(self, facts: Any, params: Any, expect: Any) -> Any:
+            expect.values["lux lamp0"] = 2
+            yield failed(f"off ({params.colour})", code="off", device="lamp0")
+            yield warned("dim", device="lamp1")
+
+    monkeypatch.setattr("slurm_guard.core.check.names", lambda: ["lamp"])
+    yield Lamp
+    del CHECKS["lamp"]
+
+
+def write_plan(root: Path, **bundle: Any) -> None:
+    content = {"schema": "1.0", "built_at": 4e9, "stale_after_s": 1e12, **bundle}
+    content["hash"] = plans.digest(content)
+    folder = root / "var/lib/slurm-guard"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps(content))
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> dict[str, Any]:
+    assert main([*arguments, "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "1.0"
+    return found
+
+
+def test_list_names_every_built_in_check(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, 0, "check", "list", "--root", str(root))
+    assert found["kind"] == "checks"
+    assert [one["check"] for one in found["checks"]] == names()
+    assert all(one["text"] and one["hooks"] and one["enabled"] for one in found["checks"])
+
+
+def test_list_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "list", "--root", str(root)]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["CHECK", "HOOKS", "TIERS", "HERE", "SAYS"]
+    assert row.split()[:4] == ["lamp", "prolog,epilog,healthcheck", "DRAIN", "on"]
+
+
+def test_list_survives_a_check_that_cannot_be_loaded(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurm_guard.core.check.names", lambda: ["no_such_check"])
+    found = answer(capsys, 0, "check", "list", "--root", str(root))
+    assert "cannot be loaded: ModuleNotFoundError" in found["checks"][0]["text"]
+
+
+def test_show_tells_faults_params_and_modes_of_this_node(
+    root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = {
+        "checks": {"lamp": {"colour": "blue"}},
+        "expected": {"ports": 4},
+        "modes": [["lamp", "drain", "enforce"]],
+    }
+    write_plan(root, tiers={"lamp.off": "WARN"}, default_profile=profile)
+    found = answer(capsys, 0, "check", "show", "lamp.off", "--root", str(root))
+    assert found["kind"] == "check"
+    assert found["modes"] == {"drain": "enforce", "refuse": "observe", "resume": "observe"}
+    assert found["params"] == [
+        {"name": "colour", "default": "red", "here": "blue"},
+        {"name": "ports", "default": None, "here": 4},
+    ]
+    fault = found["faults"][0]
+    assert (fault["fault"], fault["tier"], fault["default_tier"]) == ("lamp.off", "WARN", "DRAIN")
+    assert fault["marks"] == ["sure", "refuse"]
+
+
+def test_show_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "show", "lamp", "--root", str(root)]) == 0
+    captured = capsys.readouterr()
+    assert "lamp.off: DRAIN (sure, refuse)" in captured.out
+    assert "Remedy: Switch it on." in captured.out
+    assert "built-in defaults apply" in captured.err
+
+
+def test_an_unknown_check_is_not_found_with_a_hint(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "run"):
+        assert main(["check", command, "lampp\x1b[2J", "--root", str(root)]) == 20
+        captured = capsys.readouterr()
+        assert "no check named" in captured.err
+        assert "\x1b" not in captured.err
+        assert captured.out == ""
+
+
+def test_run_finds_and_ends_with_1(root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, 1, "check", "run", "lamp", "-w", "n7", "--root", str(root))
+    assert (found["kind"], found["node"], found["status"]) == ("check_run", "n7", "fail")
+    assert [one["fault"] for one in found["results"][0]["findings"]] == ["lamp.off", "lamp"]
+    assert found["values"] == {"lux lamp0": 2}
+    assert not (root / "var").exists()
+
+
+def test_run_as_text_and_for_nagios(
+    root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "run", "lamp", "-w", "n7", "--root", str(root)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["fail", "lamp.off", "lamp0", "DRAIN", "off", "(red)"]
+    assert lines[-1].startswith("n7: fail; 0 passed, 0 skipped, 2 findings;")
+    assert main(["check", "run", "lamp", "--nagios", "--root", str(root)]) == 2
+    assert capsys.readouterr().out == "SGUARD CRITICAL - lamp.off lamp0: off (red), 1 more | 'lux lamp0'=2\n"
+
+
+def test_run_leaves_a_record_only_when_asked(
+    root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "run", "lamp", "-w", "n7", "--record", "--root", str(root)]) == 1
+    spool = root / "var/lib/slurm-guard/spool"
+    (path,) = spool.glob("*.json")
+    record = json.loads(path.read_text())
+    assert (record["kind"], record["hook"], record["node"], record["status"]) == ("run", "cli", "n7", "fail")
+    assert record["decisions"] == record["actions"] == []
+    capsys.readouterr()
+
+
+def test_a_record_that_cannot_be_written_is_a_setup_error(
+    root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(check_run.spool, "write", refuse)
+    assert main(["check", "run", "lamp", "--record", "--root", str(root)]) == 21
+    assert "no record written: Permission denied; run as root, or without --record" in capsys.readouterr().err
+
+
+def test_a_root_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "list", "--root", str(tmp_path / "gone")]) == 21
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_node_name_comes_from_node_json_then_from_the_host(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(nodename="gpu017.cluster.example"))
+    assert Host(str(root)).node == "gpu017"
+    (root / "etc/slurm-guard").mkdir(parents=True)
+    (root / "etc/slurm-guard/node.json").write_text('{"node": "rack3-n2"}')
+    assert Host(str(root)).node == "rack3-n2"

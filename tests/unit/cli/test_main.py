@@ -1,0 +1,178 @@
+"""`sguard` itself: help, errors as lines and codes, and what it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+
+from slurm_guard import __version__
+from slurm_guard.cli import lazy, main
+from slurm_guard.core import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEAVY = ("ClusterShell", "pydantic", "rich", "sqlalchemy", "asyncio", "paramiko")
+
+
+def run(*arguments: str) -> int:
+    return main.main(list(arguments))
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes the command `job` raise what it is given."""
+
+    def prepare(error: BaseException) -> None:
+        def job() -> None:
+            raise error
+
+        monkeypatch.setattr(lazy.LazyGroup, "get_command", lambda *_: lazy.as_command("job", job))
+
+    return prepare
+
+
+def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    printed = capsys.readouterr().out
+    for name, entry in lazy.COMMANDS.items():
+        assert f"  {name}" in printed
+        assert entry.help.split()[0] in printed
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"sguard {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["jbo"], "No such command 'jbo'. Did you mean job?"),
+        (["--frobnicate"], "No such option"),
+        (["check", "lsit"], "No such command"),
+        (["check", "run", "--hook", "spank"], "expected prolog, epilog, healthcheck"),
+    ],
+)
+def test_usage_errors_end_with_2(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def every_error() -> list[type[errors.GuardError]]:
+    found, pending = [], [errors.GuardError]
+    while pending:
+        cls = pending.pop()
+        found.append(cls)
+        pending.extend(cls.__subclasses__())
+    return found
+
+
+@pytest.mark.parametrize("cls", every_error(), ids=lambda cls: cls.__name__)
+def test_each_error_class_is_a_line_and_its_code(
+    cls: type[errors.GuardError], failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(cls("n1: broken; mend it"))
+    assert run("job") == cls.exit_code
+    captured = capsys.readouterr()
+    assert captured.err == "sguard: n1: broken; mend it\n"
+    assert captured.out == ""
+
+
+def test_a_list_of_errors_is_one_line_each(
+    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(errors.ConfigError("a.toml:3: one\nb.toml:4: two"))
+    assert run("job") == errors.ConfigError.exit_code
+    assert capsys.readouterr().err == "sguard: a.toml:3: one\nsguard: b.toml:4: two\n"
+
+
+def test_an_unexpected_error_is_one_line(
+    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(ZeroDivisionError("by\nnothing"))
+    assert run("job") == 10
+    said = capsys.readouterr().err
+    assert said == "sguard: unexpected ZeroDivisionError: by; run with `sguard --traceback …` for more\n"
+
+
+def test_traceback_on_request(
+    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(ZeroDivisionError("by nothing"))
+    assert run("--traceback", "job") == 10
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (typer.Exit(1), 1), (typer.Abort(), 130)],
+)
+def test_quiet_endings(
+    error: BaseException,
+    code: int,
+    failing: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "_forget_stdout", lambda: None)
+    failing(error)
+    assert run("job") == code
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def job() -> int:
+        return 1
+
+    monkeypatch.setattr(lazy.LazyGroup, "get_command", lambda *_: lazy.as_command("job", job))
+    assert run("job") == 1
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from slurm_guard.cli.main import main; main(['--help']); print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert not loaded & set(HEAVY)
+    assert "slurm_guard" in loaded
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = "import sys; from slurm_guard.cli.main import main; sys.exit(main(['check', 'list', '--json']))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, "")
+
+
+@pytest.mark.parametrize("name", list(lazy.COMMANDS))
+def test_the_help_table_says_what_the_commands_say(name: str) -> None:
+    import importlib
+
+    entry = lazy.COMMANDS[name]
+    module = importlib.import_module(f"slurm_guard.cli.{entry.module}")
+    command = lazy.as_command(name, getattr(module, entry.attribute))
+    assert command.get_short_help_str(limit=200) == entry.help
+
+
+def test_completion_of_command_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "_SGUARD_COMPLETE": "bash_complete",
+        "COMP_WORDS": "sguard dr",
+        "COMP_CWORD": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert run() == 0
+    assert capsys.readouterr().out.split() == ["plain,drains", "plain,drain"]
