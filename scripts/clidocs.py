@@ -56,9 +56,9 @@ def cli_page(notice: str) -> str:
 
 
 def roff(text: str) -> str:
-    """Text as roff takes it literally."""
+    """Text as roff takes it literally; an empty line starts a paragraph."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    lines = ["\\&" + line if line[:1] in ".'" else line for line in escaped.splitlines()]
+    lines = ["\\&" + line if line.startswith((".", "'")) else line or ".PP" for line in escaped.splitlines()]
     return "\n".join(lines)
 
 
