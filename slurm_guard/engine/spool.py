@@ -1,7 +1,7 @@
 """Run records on disk until they are ingested: one file each, bounded in count, bytes and age.
 
 A file appears whole or not at all (tmp + fsync + rename), needs no lock, no schema and no library. Where
-the bounds are reached, the oldest records of healthy healthchecks go first; what was dropped is counted and
+the bounds are reached, the oldest healthchecks without a failure go first; what was dropped is counted and
 told.
 """
 
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.paths import Places
 
-#: A healthy healthcheck's file name starts with this, so that trimming need not open files.
-_HEALTHY, _TOLD = "h", "r"
-#: A full trim lists the folder; it runs when the cheap look says it is needed.
+#: What a file name starts with, so that trimming need not open files.
+_ORDINARY, _GRAVE = "h", "r"
+#: A temporary file this old belongs to a run that was killed.
 _TMP_AGE_S = 3600.0
 
 
 def file_name(record: dict[str, Any]) -> str:
     """The record's file name: its weight, its time, its run id."""
-    ordinary = record.get("kind") == "run" and record.get("hook") == "healthcheck"
-    healthy = ordinary and record.get("status") in ("pass", "skip")
-    return f"{_HEALTHY if healthy else _TOLD}-{time.time_ns() // 1000:016d}-{record['run_id']}.json"
+    ordinary = record.get("hook") == "healthcheck" and record.get("status") not in ("fail", "timeout")
+    return f"{_ORDINARY if ordinary else _GRAVE}-{time.time_ns() // 1000:016d}-{record['run_id']}.json"
 
 
 def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> int:
@@ -61,7 +60,7 @@ def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
     total = sum(size for _, size, _ in entries) + coming
     oldest = time.time() - limits["age_s"]
     gone = 0
-    for name, size, at in sorted(entries, key=lambda one: (not one[0].startswith(_HEALTHY), _age_key(one[0]))):
+    for name, size, at in sorted(entries, key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))):
         over = len(entries) - gone >= limits["files"] or total > limits["bytes"]
         if name.endswith(".json") and (over or at < oldest):
             files.remove(os.path.join(places.spool, name))
@@ -72,12 +71,12 @@ def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
 
 
 def _make_room(places: Places, needed: int) -> int:
-    """The disk is full: give up as many old healthy records as this one needs, or one told record."""
+    """The disk is full: give up as many ordinary records, oldest first, as this one needs."""
     freed = gone = 0
-    for name, size, _ in sorted(_entries(places), key=lambda one: (not one[0].startswith(_HEALTHY), _age_key(one[0]))):
+    for name, size, _ in sorted(_entries(places), key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))):
         if freed > needed + 8192:
             break
-        if not name.startswith(_HEALTHY):
+        if not name.startswith(_ORDINARY):
             break
         files.remove(os.path.join(places.spool, name))
         freed, gone = freed + size, gone + 1
