@@ -33,12 +33,11 @@ class Applied:
     @property
     def changed(self) -> bool:
         """False if the plan that was there says the same."""
-        return self.previous_hash != self.bundle["hash"]
+        return bool(self.previous_hash != self.bundle["hash"])
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON answer of `sguard config apply`."""
         return {
-            "schema": "1.0",
             "plan": self.path,
             "hash": self.bundle["hash"],
             "previous_hash": self.previous_hash or None,
@@ -72,7 +71,9 @@ def encode(bundle: dict[str, Any]) -> bytes:
     """The bundle as it lies on disk. Raises ConfigError if the hooks would refuse it for its size."""
     data = json.dumps(bundle, separators=(",", ":"), sort_keys=True).encode()
     if len(data) > plan.LARGEST:
-        raise ConfigError(f"the compiled plan has {len(data)} bytes; expected at most {plan.LARGEST}: fewer mode rules")
+        raise ConfigError(
+            f"the compiled plan has {len(data)} bytes; expected at most {plan.LARGEST}: fewer mode rules"
+        )
     return data
 
 
@@ -109,4 +110,4 @@ def _keep(path: str) -> None:
     temporary = f"{path}.previous.{os.getpid()}.tmp"
     files.remove(temporary)
     os.link(path, temporary, follow_symlinks=False)
-    os.rename(temporary, f"{path}.previous")
+    Path(temporary).rename(f"{path}.previous")

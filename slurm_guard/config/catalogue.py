@@ -22,7 +22,9 @@ class Catalogue:
     A broken module does not keep a configuration from being read: what belongs to it is taken unchecked.
     """
 
-    def __init__(self, classes: Mapping[str, type[check.Check]], broken: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, classes: Mapping[str, type[check.Check]], broken: Mapping[str, str] | None = None
+    ) -> None:
         self.classes = dict(classes)
         self.broken = dict(broken or {})
 
@@ -54,7 +56,7 @@ class Catalogue:
         return (show(value), expected) if expected else None
 
     def wrong_fault(self, fault: str) -> tuple[str, str] | None:
-        """What is wrong with a policy's key (a check or a fault), as (found, expected); None if nothing is."""
+        """What is wrong with a policy's key (check or fault), as (found, expected); None if nothing is."""
         name, _, code = fault.partition(".")
         if name not in self.names:
             return f'an unknown check "{name}"', suggest(name, self.names)

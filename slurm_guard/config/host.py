@@ -1,4 +1,4 @@
-"""What a plan needs to know of this host: Slurm's programs, its configuration, the folder of the NVML binding."""
+"""What a plan needs to know of this host: Slurm's programs and configuration, the NVML binding's folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from slurm_guard.core.paths import Places
 
 PROGRAMS = ("scontrol", "sinfo", "squeue", "sacct")
-BIN_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin", "/opt/slurm/current/bin")
+BIN_FOLDERS = (
+    "/usr/bin",
+    "/usr/local/bin",
+    "/opt/slurm/bin",
+    "/usr/local/slurm/bin",
+    "/opt/slurm/current/bin",
+)
 CONF_FILES = (
     "/etc/slurm/slurm.conf",
     "/run/slurm/conf/slurm.conf",
@@ -46,7 +52,9 @@ def look(places: Places, config: Config) -> Host:
             "without scontrol nothing can be drained; set `bin` in [slurm]"
         )
     if not conf:
-        host.notes.append("no slurm.conf in the usual places: Slurm's own default is used; set `conf` in [slurm]")
+        host.notes.append(
+            "no slurm.conf in the usual places: Slurm's own default is used; set `conf` in [slurm]"
+        )
     if not host.python_path:
         host.notes.append("the Python package nvidia-ml-py is not installed here: GPU checks will be unknown")
     return host

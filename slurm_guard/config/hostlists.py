@@ -6,6 +6,7 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 
 def expand(text: str) -> list[str]:
+    """The names of a hostlist, in order. Raises ValueError that says what cannot be read."""
     try:
         return list(NodeSet(text, autostep=None, resolver=None)) if text.strip() else []
     except NodeSetException as error:
@@ -13,4 +14,5 @@ def expand(text: str) -> list[str]:
 
 
 def fold(names: list[str]) -> str:
+    """Names as one hostlist."""
     return str(NodeSet.fromlist(names, autostep=None, resolver=None))

@@ -40,6 +40,7 @@ def _places(text: str) -> dict[Path, int]:
         if header:
             table = _enter(_split(header[2]), header[1] == "[[", counts)
             places.setdefault(table, number)
+            places.setdefault(_without_position(table), number)
         elif key:
             places.setdefault((*table, *_split(key[1])), number)
     return places
@@ -55,6 +56,10 @@ def _enter(names: list[str], array: bool, counts: dict[Path, int]) -> Path:
         if path in counts:
             path = (*path, counts[path])
     return path
+
+
+def _without_position(table: Path) -> Path:
+    return table[:-1] if isinstance(table[-1], int) else table
 
 
 def _split(dotted: str) -> list[str]:

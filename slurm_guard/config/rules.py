@@ -153,4 +153,6 @@ def _modes(settings: dict[str, Any], catalogue: Catalogue) -> Iterator[Wrong]:
         if "*" in pattern[:-1]:
             yield Wrong(at, show(pattern), 'a check, "*", or the start of names and a "*" at the end')
         elif not any(matches(pattern, name) for name in catalogue.names):
-            yield Wrong(at, f"{show(pattern)}, which matches no check", suggest(pattern, [*catalogue.names, "*"]))
+            yield Wrong(
+                at, f"{show(pattern)}, which matches no check", suggest(pattern, [*catalogue.names, "*"])
+            )

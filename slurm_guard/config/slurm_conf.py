@@ -52,7 +52,9 @@ class SlurmConf:
 
     def words(self, key: str) -> list[str]:
         """A comma-separated value, in lower case, of every line of the key."""
-        return [word.strip().lower() for one in self.all(key) for word in one.value.split(",") if word.strip()]
+        return [
+            word.strip().lower() for one in self.all(key) for word in one.value.split(",") if word.strip()
+        ]
 
     def number(self, key: str) -> float | None:
         """A number of seconds; None if it is absent, `INFINITE` or not a number."""
@@ -89,14 +91,14 @@ def _read_file(found: SlurmConf, path: str, depth: int) -> None:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    r"""Lines without comments (`\#` is a plain #), continued ones joined, with the number of their first line."""
+    r"""Lines with their numbers: comments dropped (`\#` is a plain #), continued lines joined."""
     joined: list[tuple[int, str]] = []
     started, held = 0, ""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = re.sub(r"(?<!\\)#.*", "", raw).replace("\\#", "#").rstrip()
         started = started or number
         if line.endswith("\\"):
-            held += line[:-1] + " "
+            held += line[:-1]
             continue
         joined.append((started, (held + line).strip()))
         started, held = 0, ""
@@ -109,7 +111,9 @@ def _include(found: SlurmConf, pattern: str, path: str, depth: int) -> None:
     """Files of an Include line: relative to this file's folder, `%c` is the cluster's name."""
     pattern = pattern.strip('"').replace("%c", found.last("ClusterName") or "%c")
     whole = str(Path(path).parent / pattern)
-    names = sorted(glob.glob(whole)) if glob.has_magic(whole) else [whole]
+    names = [whole]
+    if glob.has_magic(whole):
+        names = sorted(glob.glob(whole))  # noqa: PTH207 - Path.glob takes no absolute patterns
     for name in names:
         _read_file(found, name, depth + 1)
 
@@ -122,4 +126,6 @@ def _take_line(found: SlurmConf, line: str, path: str, number: int) -> None:
 
 
 #: These open a line whose other keys are their fields, not settings of their own.
-_LINES_OF_FIELDS = frozenset({"nodename", "nodeset", "partitionname", "downnodes", "frontendname", "switchname"})
+_LINES_OF_FIELDS = frozenset(
+    {"nodename", "nodeset", "partitionname", "downnodes", "frontendname", "switchname"}
+)

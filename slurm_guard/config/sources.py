@@ -134,11 +134,15 @@ def read(places: Places) -> Sources:
 def _paths(places: Places, sources: Sources) -> list[str]:
     folder = FilePath(places.etc) / "conf.d"
     try:
-        extra = sorted(str(path) for path in folder.iterdir() if path.suffix == ".toml" and path.name[0] != ".")
+        extra = sorted(
+            str(path) for path in folder.iterdir() if path.suffix == ".toml" and path.name[0] != "."
+        )
     except FileNotFoundError:
         extra = []
     except OSError as error:
-        sources.problems.append(Problem(str(folder), None, "", str(error.strerror), "a readable folder of *.toml files"))
+        sources.problems.append(
+            Problem(str(folder), None, "", str(error.strerror), "a readable folder of *.toml files")
+        )
         extra = []
     return [path for path in (places.config,) if os.path.lexists(path)] + extra
 
@@ -167,7 +171,7 @@ def parse(path: str, text: str, problems: list[Problem]) -> dict[str, Any] | Non
         problems.append(Problem(path, None, "", "tables or lists nested too deeply", "TOML of a few levels"))
     except ValueError as error:
         match = _POSITION.fullmatch(str(error))
-        message, line, column = match.groups() if match else (str(error), None, None)
-        file = f"{path}:{line}:{column}" if line else path
-        problems.append(Problem(file, None, "", f"a syntax error ({message})", "TOML"))
+        message = match[1] if match else str(error)
+        where = f"{match[2] or len(text.splitlines())}:{match[3] or 'end'}" if match else "?"
+        problems.append(Problem(f"{path}:{where}", None, "", f"a syntax error ({message})", "TOML"))
     return None

@@ -1,0 +1,36 @@
+"""`config show --origin`: every value, and who said so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slurm_guard.config.shown import BUILT_IN, settings
+from tests.unit.config.samples import FULL, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_each_value_names_its_file_or_the_default(tmp_path: Path) -> None:
+    reading = read(tmp_path, FULL, later="[budget]\npercent = 1.5\n[[mode]]\nmode = 'off'\n")
+    shown = {one.key: (one.value, one.origin) for one in settings(reading)}
+    main, later = (
+        str(tmp_path / "etc/slurm-guard" / name) for name in ("slurm-guard.toml", "conf.d/later.toml")
+    )
+    assert shown["budget.nodes"] == (7, f"{main}:budget.nodes")
+    assert shown["budget.percent"] == (1.5, f"{later}:budget.percent")
+    assert shown["slurm.programs.sinfo"] == (None, BUILT_IN)
+    assert shown["policy.link_log.79"] == ("DRAIN_RMA", f"{main}:policy.link_log.79")
+    assert shown["checks.fan_speed.lowest"] == (1200, f"{main}:checks.fan_speed.lowest")
+    assert shown["checks.fan_speed.ratio"] == (0.25, BUILT_IN)
+    assert shown["checks.link_log.enabled"] == (False, f"{main}:checks.link_log.enabled")
+    assert shown["class[wide].fans"] == (6, f"{main}:class[wide].fans")
+    assert shown["class[wide].mounts[/home].type"] == ("nfs4", f"{main}:class[wide].mounts[/home].type")
+    assert shown["class[wide].mounts[/home].shared"] == (False, BUILT_IN)
+    assert shown["mode[#4].mode"] == ("off", f"{later}:mode[#4].mode")
+
+
+def test_without_a_file_everything_is_a_default(tmp_path: Path) -> None:
+    shown = settings(read(tmp_path))
+    assert {one.origin for one in shown} == {BUILT_IN}
+    assert ("checks.fan_count.enabled", True, BUILT_IN) in shown
