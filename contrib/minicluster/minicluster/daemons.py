@@ -1,0 +1,114 @@
+"""The daemons of a cluster: started in the foreground, each with a record of who it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minicluster import processes, requirements
+from minicluster.errors import MiniclusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from minicluster.slurm_conf import Layout
+
+# Ended in this order, whole groups at once: hanging mounts first, so that nothing waits for them.
+STOP_ORDER = ("hungfs", "clock", "slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged")
+
+
+class Daemons:
+    """Starts and ends the processes of one cluster; knows them by the records in DIR/run."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.run = layout.directory / "run"
+        self.log = layout.directory / "log"
+
+    def record(self, name: str) -> Path:
+        return self.run / f"{name}.pid"
+
+    def identity(self, name: str) -> processes.Identity | None:
+        """The running process of this name, None if it doesn't run."""
+        identity = processes.read_record(self.record(name))
+        return identity if processes.is_alive(identity) else None
+
+    def is_running(self, name: str) -> bool:
+        return self.identity(name) is not None
+
+    def start(self, name: str, argv: list[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start a daemon unless it runs already."""
+        if self.is_running(name):
+            return
+        processes.launch(self.record(name), argv, self.log / f"{name}.out", self.log, {
+            "SLURM_CONF": str(self.layout.conf_path), **(environment or {})})
+
+    def start_munged(self) -> None:
+        key = self.layout.directory / "etc/munge.key"
+        if not key.exists():
+            key.touch(mode=0o600)
+            key.write_bytes(os.urandom(1024))
+        self.start("munged", [
+            requirements.program("munged"), "--foreground", "--force", f"--key-file={key}",
+            f"--socket={self.layout.munge_socket}", f"--pid-file={self.run}/munged.daemon.pid",
+            f"--log-file={self.log}/munged.log", f"--seed-file={self.run}/munge.seed",
+        ])
+
+    def start_slurmctld(self, fresh: bool = False) -> None:
+        """`fresh`: forget the state of an earlier run."""
+        self.start("slurmctld", [requirements.program("slurmctld"), "-D", *(["-c"] if fresh else [])])
+
+    def start_slurmd(self, node: str, rebooted: bool = False) -> None:
+        """`rebooted`: slurmd says that the machine has just booted."""
+        argv = [requirements.program("slurmd"), "-D", "-N", node, *(["-b"] if rebooted else [])]
+        self.start(f"slurmd.{node}", argv, {"MINICLUSTER_NODE": node})
+
+    def start_slurmdbd(self, mariadb_socket: Path) -> None:
+        self.start("slurmdbd", [requirements.program("slurmdbd"), "-D"], {"MYSQL_UNIX_PORT": str(mariadb_socket)})
+
+    def start_clock(self) -> None:
+        script = Path(__file__).with_name("clock.py")
+        self.start("clock", [sys.executable, "-I", "-S", str(script), str(self.layout.directory)])
+
+    def signal(self, name: str, number: int) -> None:
+        """Raises MiniclusterError if the daemon doesn't run."""
+        identity = self.identity(name)
+        if identity is None or not processes.send(identity, number):
+            raise MiniclusterError(f"{name} of {self.layout.directory} is not running")
+
+    def pause(self, name: str) -> None:
+        """Let a daemon hang: its port stays open, nothing is answered."""
+        self.signal(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.signal(name, signal.SIGCONT)
+
+    def stop(self, name: str) -> None:
+        """End one daemon; nothing happens if it doesn't run."""
+        self._end([name])
+
+    def running(self) -> list[str]:
+        """The names of all daemons that run now."""
+        return sorted(path.stem for path in self.run.glob("*.pid") if self.is_running(path.stem))
+
+    def stop_all(self) -> None:
+        """End everything that was started. Raises MiniclusterError naming what can't be ended."""
+        left = []
+        for group in STOP_ORDER:
+            left += self._end([name for name in self.running() if name.partition(".")[0] == group])
+            if group == "slurmd":
+                found = processes.leftovers(self.layout.conf_path, self.layout.directory)
+                left += [f"pid {identity.pid}" for identity in processes.end(found, patience=1.0)]
+        if left:
+            raise MiniclusterError(f"could not end {', '.join(left)} (state D?)")
+
+    def _end(self, names: list[str]) -> list[str]:
+        identities = {name: found for name in names if (found := self.identity(name)) is not None}
+        alive = processes.end(identities.values())
+        for name in names:
+            if identities.get(name) not in alive:
+                self.record(name).unlink(missing_ok=True)
+        return [name for name, identity in identities.items() if identity in alive]

@@ -1,0 +1,80 @@
+"""The kernel log of a node: a regular file of /dev/kmsg records, `priority,sequence,microseconds,flags;text`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minicluster.files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from minicluster.machine.model import Machine
+
+EMERGENCY, ALERT, CRITICAL, ERROR, WARNING, NOTICE, INFO = 0, 1, 2, 3, 4, 5, 6
+_RECORD = re.compile(rb"^\d+,(\d+),\d+,[^;]*;", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One message of the kernel; `device` (such as `+pci:0000:17:00.0`) becomes the record's dictionary."""
+
+    text: str
+    priority: int = INFO
+    device: str = ""
+
+
+def boot_lines(machine: Machine) -> list[tuple[int, Line]]:
+    """What a healthy boot says, each line with its microseconds since boot."""
+    texts = [
+        (0, Line("Linux version 6.1.0-29-amd64 (debian-kernel@lists.debian.org)", NOTICE)),
+        (0, Line("Command line: BOOT_IMAGE=/boot/vmlinuz-6.1.0-29-amd64 root=/dev/nvme1n1p2 ro")),
+        (412_006, Line(f"Memory: {machine.memory_kib}K/{machine.memory_kib + 34_095_104}K available")),
+        (2_310_442, Line("EXT4-fs (nvme1n1p2): mounted filesystem with ordered data mode. Quota mode: none.")),
+        (8_101_377, Line(f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {machine.driver_version}  "
+                         "Tue Oct  8 02:52:25 UTC 2024")),
+    ]
+    for hca in machine.hcas:
+        texts.append((9_000_000 + hca.index * 120_000, Line(
+            f"mlx5_core {hca.address}: firmware version: 28.41.1000", device=f"+pci:{hca.address}")))
+    texts.append((14_880_120, Line("Lustre: Mounted scratch-client")))
+    return texts
+
+
+def start(path: Path, machine: Machine) -> None:
+    """A new, nearly empty log, as after a boot."""
+    records = [_record(number, usec, line) for number, (usec, line) in enumerate(boot_lines(machine))]
+    write_atomically(path, b"".join(records))
+
+
+def append(path: Path, boot_time: float, lines: Iterable[Line]) -> None:
+    """Add messages with the next sequence numbers; whole records in one write, under a lock."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        sequence = _last_sequence(fd) + 1
+        usec = max(0, int((time.time() - boot_time) * 1_000_000))
+        records = [_record(sequence + number, usec + number, line) for number, line in enumerate(lines)]
+        os.write(fd, b"".join(records))
+    finally:
+        os.close(fd)
+
+
+def _last_sequence(fd: int) -> int:
+    size = os.fstat(fd).st_size
+    numbers = _RECORD.findall(os.pread(fd, 1 << 16, max(0, size - (1 << 16))))
+    return int(numbers[-1]) if numbers else -1
+
+
+def _record(sequence: int, usec: int, line: Line) -> bytes:
+    text = f"{line.priority},{sequence},{usec},-;{line.text}\n"
+    if line.device:
+        subsystem = line.device.lstrip("+").partition(":")[0]
+        text += f" SUBSYSTEM={subsystem}\n DEVICE={line.device}\n"
+    return text.encode()
