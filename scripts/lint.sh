@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 readonly HOT=(slurm_guard/core slurm_guard/probes slurm_guard/checks slurm_guard/engine
-    slurm_guard/slurm/states.py slurm_guard/slurm/gateway.py slurm_guard/slurm/command_gateway.py)
+    slurm_guard/slurm/{budget,command,command_gateway,gateway,ownership,parse_json,parse_text,state_words,states,values}.py)
 
 failed=()
 
