@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 #: A refusing prolog may spend 3 s on Slurm in all, an epilog 5 s (law 5); a detached child has time.
 WINDOW_S = {"prolog": 3.0, "epilog": 5.0, "healthcheck": 30.0}
-_CALL_S = {"prolog": 1.5, "epilog": 2.5, "healthcheck": 10.0}
+#: What one call of a detached child may take.
+_CALL_S = 10.0
+_MOST_READS = 2
+_WRITE_S = 0.3
+NO_TURN = "no turn to change Slurm's state came in time"
 
 
 class Outcome:
     """How an attempt ended: `done`, `held` (the rules said no) or `failed` (Slurm did not answer or refused)."""
 
-    __slots__ = ("answer", "calls", "unreachable", "what", "why")
+    __slots__ = ("answer", "calls", "node", "unreachable", "what", "why", "written")
 
     def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
         self.what = what
@@ -35,6 +39,8 @@ class Outcome:
         self.calls = calls
         self.answer = answer
         self.unreachable = unreachable
+        self.written = False
+        self.node: NodeState | None = None
 
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """The outcome as an action in a record."""
@@ -46,36 +52,50 @@ def gateway(plan: Plan, slurm_conf: str) -> Gateway:
     return CommandGateway(plan.programs, slurm_conf or plan.slurm_conf)
 
 
-def drain(door: Gateway, plan: Plan, request: dict[str, Any], hook: str) -> Outcome:
-    """Drain this node for a request, if the node is ours to touch and the budget has room."""
+def drain(door: Gateway, plan: Plan, request: dict[str, Any], hook: str, refusals: list[float]) -> Outcome:
+    """Drain this node for a request, if the node is ours to touch and the budget has room.
+
+    A read of all nodes and a write, in this node's turn; a turn that passes during the read is waited for
+    once more, so that a prolog makes at most three calls.
+    """
     before, end = door.calls, time.monotonic() + WINDOW_S[hook]
-    try:
-        what, why = _drain(door, plan, request, end, _CALL_S[hook])
-        return Outcome(what, why, door.calls - before)
-    except SlurmUnreachableError as error:
-        return Outcome("failed", "Slurm's controller did not answer", door.calls - before, str(error), True)
-    except SlurmError as error:
-        return Outcome("failed", "Slurm refused", door.calls - before, str(error))
+    done = None
+    for _ in range(_MOST_READS):
+        if not turn.wait(plan.node, plan.all_nodes, end - _WRITE_S):
+            break
+        done = ownership.safe_drain(
+            door,
+            plan.node,
+            request["reason"],
+            plan.owners,
+            refused_at=refusals,
+            room=lambda nodes: _room(nodes, plan, request),
+            deadline=max(0.2, end - time.monotonic()),
+        )
+        if done.why != NO_TURN:
+            break
+    if done is None or done.why == NO_TURN:
+        return Outcome("held", NO_TURN, door.calls - before)
+    return _outcome(done, door.calls - before)
 
 
-def _drain(door: Gateway, plan: Plan, request: dict[str, Any], end: float, call_s: float) -> tuple[str, str]:
-    while turn.wait(plan.node, plan.all_nodes, end - 0.2):
-        nodes = door.nodes(deadline_s=min(call_s, max(0.1, end - time.monotonic())))
-        own = next((one for one in nodes if one.name == plan.node), None)
-        if own is None:
-            return "failed", f"Slurm knows no node {plan.node!r}"
-        if states.is_drained_by_us(own, plan.owners):
-            return "done", f"already drained by us: {own.reason}"
-        allowed, why = states.may_drain(own, plan.owners)
-        if not allowed:
-            return "held", why
-        room, why = budget.room(nodes, own, plan.budget, request)
-        if not room:
-            return "held", why
-        if turn.remains(*turn.slot_of(plan.node, plan.all_nodes), time.time()):
-            door.drain(plan.node, request["reason"], deadline_s=min(call_s, max(0.3, end - time.monotonic())))
-            return "done", "drained"
-    return "held", "no turn to change Slurm's state came in time"
+def _room(nodes: list[NodeState], plan: Plan, request: dict[str, Any]) -> tuple[bool, str]:
+    if not turn.remains(*turn.slot_of(plan.node, plan.all_nodes), time.time()):
+        return False, NO_TURN
+    return budget.room(nodes, plan.node, plan.budget, request["fault"], request["scope"], request["device"])
+
+
+def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
+    answer = str(done.error) if done.error else ""
+    why = done.why
+    if done.error:
+        silent = isinstance(done.error, SlurmUnreachableError)
+        why = "Slurm's controller did not answer" if silent else "Slurm refused"
+        return Outcome("failed", why, calls, answer, silent)
+    found = Outcome(done.outcome, why, calls)
+    found.written = done.written
+    found.node = done.node
+    return found
 
 
 def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outcome | None:
@@ -85,42 +105,46 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
     """
     before = door.calls
     try:
-        nodes = door.nodes(deadline_s=_CALL_S["healthcheck"])
-        own = next((one for one in nodes if one.name == plan.node), None)
-        if own is None or own.reason != request["reason"]:
-            return None
-        if not budget.is_excess(nodes, own, plan.budget, request):
-            return None
-        done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline_s=10.0)
-        return Outcome("withdrawn", f"past the budget: {done.why}", door.calls - before)
+        nodes = door.nodes(deadline=_CALL_S)
     except SlurmError as error:
         return Outcome("failed", "the look after the drain failed", door.calls - before, str(error))
+    earlier = _drained_before(nodes, plan.node)
+    if earlier is None:
+        return None
+    room, why = budget.room(earlier, plan.node, plan.budget, request["fault"], request["scope"], request["device"])
+    if room:
+        return None
+    done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline=_CALL_S)
+    return Outcome("withdrawn", f"{why}; {done.why}", door.calls - before)
+
+
+def _drained_before(nodes: list[NodeState], name: str) -> list[NodeState] | None:
+    """All nodes without the drains of ours that came after this node's (ties by name); None if it has none."""
+    own = next((one for one in nodes if one.name == name and states.counts_against_budget(one)), None)
+    if own is None:
+        return None
+    mine = (own.reason_time or 0, own.name)
+    return [
+        one
+        for one in nodes
+        if one.name != name and not (states.counts_against_budget(one) and (one.reason_time or 0, one.name) > mine)
+    ]
 
 
 def resume(door: Gateway, plan: Plan, request: dict[str, Any], refusals: list[float]) -> Outcome:
     """Return this node to service if it is drained with our own reason, unchanged."""
     before = door.calls
-    try:
-        done = ownership.safe_resume(
-            door, plan.node, plan.owners, written=request["reason"], refused_at=refusals, deadline_s=10.0
-        )
-        return Outcome(done.what, done.why, door.calls - before)
-    except SlurmUnreachableError as error:
-        return Outcome("failed", "Slurm's controller did not answer", door.calls - before, str(error), True)
-    except SlurmError as error:
-        return Outcome("failed", "Slurm refused", door.calls - before, str(error))
+    done = ownership.safe_resume(
+        door, plan.node, plan.owners, written=request["reason"], refused_at=refusals, deadline=_CALL_S
+    )
+    return _outcome(done, door.calls - before)
 
 
 def tell(door: Gateway, request: dict[str, Any]) -> Outcome:
     """Leave a line for the job's owner in the admin comment, if nobody else has written one."""
     before = door.calls
     try:
-        written = door.set_admin_comment(request["job_id"], request["text"], deadline_s=5.0)
+        written = door.set_admin_comment(request["job_id"], request["text"], deadline=_CALL_S)
         return Outcome("done" if written else "held", "" if written else "the job has an admin comment", door.calls - before)
     except SlurmError as error:
         return Outcome("failed", "the job's comment could not be set", door.calls - before, str(error))
-
-
-def find_node(nodes: list[NodeState], name: str) -> NodeState | None:
-    """The state of one node among all."""
-    return next((one for one in nodes if one.name == name), None)

@@ -49,6 +49,17 @@ class OpenFaults:
         """Record that we refused a job, before Slurm can act on it."""
         self.refusals = [at for at in self.refusals if now - at < _REFUSALS_KEPT_S] + [now]
 
+    def waiting_events(self, boot_id: str) -> dict[str, dict[str, Any]]:
+        """Open events of this boot for which the node was never drained.
+
+        Once it was, an admin who resumes the node has the last word: the same event drains no second time.
+        """
+        return {
+            name: entry
+            for name, entry in self.open.items()
+            if entry.get("event") and not entry.get("acted") and entry.get("boot_id") == boot_id
+        }
+
     def update(
         self, findings: list[Finding], judged: set[str], plan: Plan, boot_id: str, at: str, counts: bool
     ) -> None:
@@ -79,6 +90,7 @@ class OpenFaults:
             device=finding.device or "",
             tier=tier,
             event=bool(finding.event),
+            scope=finding.scope or "",
             boot_id=boot_id,
             last_seen=at,
             runs=entry["runs"] + 1,

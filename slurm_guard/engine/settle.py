@@ -26,7 +26,7 @@ def settle(this: Run) -> dict[str, Any]:
     """Prolog with a refusal, epilog with a drain: act before returning; the verdict for the supervisor."""
     request = this.requests[0]
     door = act.gateway(this.plan, this.context.slurm_conf)
-    done = act.drain(door, this.plan, request, this.context.hook)
+    done = act.drain(door, this.plan, request, this.context.hook, _refusals(this))
     refuse = this.refusing is not None and _refuses(done, request, this)
     actions = [done.as_action("drain", request)]
     if refuse:
@@ -51,8 +51,13 @@ def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
     if done.what == "done":
         return True
     if done.what == "held":
-        return done.why.startswith("node is")
+        return done.node is not None and done.node.drained
     return request["scope"] != "shared"
+
+
+def _refusals(this: Run) -> list[float]:
+    """When we refused jobs on this node: a `Prolog error` right after such a time is ours."""
+    return faults.load(this.places).refusals
 
 
 def _message(this: Run, request: dict[str, Any]) -> str:
@@ -85,7 +90,7 @@ def _settle_request(this: Run, request: dict[str, Any], done: Outcome) -> None:
     """A request that was carried out, or that the rules forbid, no longer waits."""
     if done.what == "done":
         note_drained(this, request)
-    if done.what != "failed" and not done.why.startswith("no turn"):
+    if done.what != "failed" and done.why != act.NO_TURN:
         requests.drop(this.places, request)
 
 
@@ -93,6 +98,8 @@ def note_drained(this: Run, request: dict[str, Any]) -> None:
     """Remember what we wrote to Slurm, so that only that is ever taken back."""
 
     def apply(found: faults.OpenFaults) -> None:
+        for entry in found.open.values():
+            entry["acted"] = True
         if found.drained and found.drained.get("reason"):
             return  # the first reason stands; it is never rewritten
         found.clean_runs = 0
@@ -121,6 +128,9 @@ def _carry_out(this: Run) -> None:
         time.sleep(random.uniform(0, JITTER_S))  # noqa: S311  # spreads load; nothing secret
     door = act.gateway(this.plan, this.context.slurm_conf)
     for request in requests.waiting(this.places, this.outcome.boot_id):
+        if not _still_true(this, request):
+            requests.drop(this.places, request)
+            continue
         try:
             actions = _one(this, door, request)
             found = record.of_actions(this.places, this.plan, this.context.hook, request["run_id"], actions)
@@ -131,6 +141,12 @@ def _carry_out(this: Run) -> None:
         _look_again(this, door, this.requests[0])
 
 
+def _still_true(this: Run, request: dict[str, Any]) -> bool:
+    """A drain is carried out only while its fault is open."""
+    name = f"{request.get('fault', '')} {request.get('device', '')}".strip()
+    return request["kind"] != "drain" or name in faults.load(this.places).open
+
+
 def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
     if request["kind"] == "tell":
         done = act.tell(door, request)
@@ -138,11 +154,11 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
         return [done.as_action("tell", request)]
     if request["kind"] == "resume":
         return [_return(this, door, request)]
-    done = act.drain(door, this.plan, request, "healthcheck")
+    done = act.drain(door, this.plan, request, "healthcheck", _refusals(this))
     _settle_request(this, request, done)
     this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
     actions = [done.as_action("drain", request)]
-    if done.what == "done" and done.why == "drained":
+    if done.written:
         actions += _look_again(this, door, request)
     return actions
 

@@ -11,6 +11,7 @@ import time
 from slurm_guard.core import check as registry
 from slurm_guard.core import plan as plans
 from slurm_guard.core import reason as reasons
+from slurm_guard.core.outcome import FAIL, Finding
 from slurm_guard.core.policy import Decision, History, decide
 from slurm_guard.engine import (
     allocations,
@@ -101,7 +102,8 @@ def _decide(this: Run) -> None:
         sure=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.sure],
         refuse=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.refuse],
     )
-    this.decisions = decide(outcome.findings, plan, hook, outcome.given, history)
+    findings = outcome.findings + _still_open(this)
+    this.decisions = decide(findings, plan, hook, outcome.given, history)
     if hook == "prolog":
         _heed_waiting_requests(this)
     for decision in this.decisions:
@@ -110,6 +112,19 @@ def _decide(this: Run) -> None:
     first = this.decisions[0] if this.decisions else None
     if hook == "prolog" and first is not None and first.action == "refuse" and first.mode == "enforce":
         this.refusing = this.requests[0]
+
+
+def _still_open(this: Run) -> list[Finding]:
+    """Events of earlier runs that no reboot has proven gone and that the node was never drained for."""
+    seen = run_once.seen_faults(this.outcome.results)
+    found = []
+    for name, entry in faults.load(this.places).waiting_events(this.outcome.boot_id).items():
+        if name not in seen:
+            code = entry["fault"].partition(".")[2]
+            one = Finding(FAIL, f"open since {entry['first_seen']}", code=code, device=entry["device"], event=True)
+            one.check, one.tier, one.scope = entry["check"], entry["tier"], entry.get("scope") or "device"
+            found.append(one)
+    return found
 
 
 def _heed_waiting_requests(this: Run) -> None:
