@@ -9,6 +9,7 @@ from bench.hooks import hook_command
 from bench.measure import BARE_ENV, Series, alternate, bare_interpreter
 from bench.setting import CHECKOUT
 from bench.table import Row
+from slurm_guard.core import check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,9 @@ def rows(setting: Setting) -> list[Row]:
     }
     commands = {name: (argv, env) for name, argv in peer_commands(logs).items()}
     commands["bare"] = (bare_interpreter(setting.python), BARE_ENV)
-    commands["slurm_guard prolog, all 13 checks"] = hook_command(setting, "prolog", root)
+    ours = f"slurm_guard prolog, all {len(check.names())} checks"
+    commands[ours] = hook_command(setting, "prolog", root)
     found = alternate(commands, setting.repetitions)
     bare = found.pop("bare")
-    return [row(name, series, bare) for name, series in found.items()]
+    judged = f"{roots.judged(roots.last_record(root))}; "
+    return [row(name, series, bare, judged if name == ours else "") for name, series in found.items()]

@@ -18,7 +18,7 @@ CHECKS = [
     "fs_mounts", "fs_space", "gpu_count", "gpu_ecc", "gpu_pcie", "gpu_processes", "gpu_remap",
     "gpu_temperature", "gpu_xid", "ib_errors", "ib_link", "kernel_log", "memory_size",
 ]  # fmt: skip
-#: Share of healthchecks with one result that is not a pass.
+#: Share of runs in which one check finds something, on all eight ports.
 TROUBLE = 0.01
 
 
@@ -75,10 +75,15 @@ def temperatures(draw: random.Random) -> dict[str, float]:
     return {f"gpu_temperature gpu{index}": draw.randint(30, 80) for index in range(8)}
 
 
-def warning(draw: random.Random) -> dict[str, Any]:
-    """A result that is worth a row of its own."""
-    port = f"mlx5_{draw.randrange(8)}/1"
-    finding = {
+def warning() -> dict[str, Any]:
+    """A result that is worth rows of its own."""
+    findings = [port_finding(f"mlx5_{index}/1") for index in range(8)]
+    return {"check": "ib_errors", "status": "warn", "findings": findings}
+
+
+def port_finding(port: str) -> dict[str, Any]:
+    """Symbol errors on one port."""
+    return {
         "fault": "ib_errors.symbol",
         "status": "warn",
         "message": f"{port}: symbol errors grew by 3 since the last run, expected none",
@@ -89,15 +94,17 @@ def warning(draw: random.Random) -> dict[str, Any]:
         "scope": "device",
         "tier": "WARN",
     }
-    return {"check": "ib_errors", "status": "warn", "findings": [finding]}
 
 
-def healthchecks(draw: random.Random, nodes: int, start: datetime, days: float) -> Iterator[dict[str, Any]]:
+def healthchecks(
+    draw: random.Random, nodes: int, start: datetime, days: float, trouble: float = TROUBLE
+) -> Iterator[dict[str, Any]]:
     """Every node's healthchecks, in order of time."""
     for step in range(int(timedelta(days=days) / HEALTHCHECK_EVERY)):
         time = start + step * HEALTHCHECK_EVERY
         for index in range(nodes):
-            yield record(draw, node_name(index), "healthcheck", time + timedelta(milliseconds=37 * index))
+            at = time + timedelta(milliseconds=37 * index)
+            yield record(draw, node_name(index), "healthcheck", at, trouble=trouble)
 
 
 def jobs(

@@ -35,43 +35,50 @@ def rows(setting: Setting) -> list[Row]:
 
 
 def ingest_rows(setting: Setting) -> list[Row]:
-    """Both sizes in processes of their own, so that the peak memory of one does not hide in the other's."""
-    small = ingest(setting.folder / "small", SMALL)
-    large = ingest(setting.folder / "large", LARGE)
-    speed = large["rows"] / large["seconds"]
-    files = large["files"] / large["seconds"]
-    growth = large["rss_mb"] - small["rss_mb"]
+    """Each spool in a process of its own, so that the peak memory of one does not hide in another's."""
+    small = ingest(setting.folder / "small", SMALL, records.TROUBLE)
+    large = ingest(setting.folder / "large", LARGE, records.TROUBLE)
+    sick = ingest(setting.folder / "sick", SMALL, 1.0)
     per_day = large["db_bytes"] / large["files"] * 288 * 1000 / 1e9
     return [
-        Row(
-            "ingest from spool files into SQLite",
-            f">= {ROWS_PER_SECOND:,} rows/s",
-            "87-94k from memory",
-            f"{speed:,.0f} rows/s, {files:,.0f} files/s",
-            holds=speed >= ROWS_PER_SECOND,
-            note=f"{large['rows']:,} rows from {large['files']:,} files, which are removed once committed",
-        ),
+        speed_row("ingest, healthy spool", large),
+        speed_row("ingest, every run with 8 findings", sick),
         Row(
             "memory while ingesting",
             "flat",
             "-",
             f"{small['rss_mb']:.0f} MB at {SMALL:,} files, {large['rss_mb']:.0f} at {LARGE:,}",
-            holds=growth < 0.1 * small["rss_mb"],
+            holds=large["rss_mb"] < 1.1 * small["rss_mb"],
         ),
         Row(
             "store, per 1,000 nodes and day",
             "-",
             "-",
             f"{per_day:.2f} GB",
-            note="healthchecks every 5 minutes, 13 checks, 1 % of the runs with a warning; jobs not counted",
+            note="healthchecks every 5 minutes, 1 % of the runs with 8 findings; jobs not counted",
         ),
     ]
 
 
-def ingest(folder: Path, count: int) -> dict[str, Any]:
+def speed_row(what: str, found: dict[str, Any]) -> Row:
+    """Rows per second from files on disk; a healthy run is one row with all its passing checks in it."""
+    speed = found["rows"] / found["seconds"]
+    files = found["files"] / found["seconds"]
+    return Row(
+        what,
+        f">= {ROWS_PER_SECOND:,} rows/s",
+        "87-94k from memory",
+        f"{speed:,.0f} rows/s, {files:,.0f} files/s",
+        holds=speed >= ROWS_PER_SECOND,
+        note=f"{found['rows']:,} rows from {found['files']:,} files, which are removed once committed; "
+        f"{files * len(records.CHECKS):,.0f} check results/s",
+    )
+
+
+def ingest(folder: Path, count: int, trouble: float) -> dict[str, Any]:
     """Write a spool of `count` healthchecks and ingest it in a fresh process."""
     draw = random.Random(1)
-    made = islice(records.healthchecks(draw, 200, START, DAYS), count)
+    made = islice(records.healthchecks(draw, 200, START, DAYS, trouble), count)
     records.write_spool(folder / "spool", made)
     command = [sys.executable, "-m", "bench.store", str(folder / "spool"), str(folder / "store.sqlite")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -117,7 +124,9 @@ def job_row(setting: Setting) -> Row:
     }
     found = alternate(commands, max(5, setting.repetitions // 2))
     wall = found["job"].wall_ms()
-    statuses = ", ".join(str(status) for status in sorted(found["job"].statuses()))
+    statuses = found["job"].statuses()
+    if not statuses <= {0, 1}:
+        raise RuntimeError(f"sguard job {job} ended with {sorted(statuses)}: it reported nothing")
     return Row(
         "sguard job N, 30 days of 2,000 nodes",
         f"<= {JOB_MS} ms",
@@ -125,7 +134,7 @@ def job_row(setting: Setting) -> Row:
         f"{wall:.0f} ms wall, {found['job'].cpu_ms():.0f} CPU",
         f"{found['bare'].wall_ms():.0f} ms",
         holds=wall <= JOB_MS,
-        note=f"scaled: 30 days of {nodes} nodes ({runs:,} runs) instead of 2,000; exit code {statuses}",
+        note=f"scaled: 30 days of {nodes} nodes ({runs:,} runs) instead of 2,000; exit code {sorted(statuses)}",
     )
 
 
