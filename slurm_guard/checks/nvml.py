@@ -35,4 +35,6 @@ class Nvml(Check):
         if hang.confirmed or hang.still:
             yield timed_out(f"an NVML call hangs{where}, expected an answer", code="hung", device="nvml")
         else:
-            yield unknown(f"NVML did not answer in time{where}; judged a hang if it happens again", code="hung")
+            yield unknown(
+                f"NVML did not answer in time{where}; judged a hang if it happens again", code="hung"
+            )

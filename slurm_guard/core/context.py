@@ -56,7 +56,16 @@ class Context:
         """The allocation as it stands in a run record; None without a job."""
         if self.job_id is None:
             return None
-        kept = ("job_id", "restart", "start_time", "array_job_id", "array_task_id", "het_job_id", "uid", "user")
+        kept = (
+            "job_id",
+            "restart",
+            "start_time",
+            "array_job_id",
+            "array_task_id",
+            "het_job_id",
+            "uid",
+            "user",
+        )
         found = {name: getattr(self, name) for name in (*kept, "partition", "nodes", "gpus", "exit_code")}
         return {name: value for name, value in found.items() if value not in (None, "")}
 

@@ -83,7 +83,9 @@ class Expectation:
             return _against_reference(metric, value, unit, reference, where)
         return _against_limits(metric, value, unit, warn, fail, below, where)
 
-    def count(self, metric: str, found: int, expected: int | None, *, fault: str = "", **where: Any) -> Finding:
+    def count(
+        self, metric: str, found: int, expected: int | None, *, fault: str = "", **where: Any
+    ) -> Finding:
         """Judge a count before anything else is: fewer than expected fails, more is a warning.
 
         `expected` None takes the node class's expected value; where there is none either, `skip`.

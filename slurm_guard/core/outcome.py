@@ -56,6 +56,19 @@ class Finding:
         "value",
     )
 
+    blame: str | None
+    device: str | None
+    device_id: str | None
+    event: bool | None
+    metric: str | None
+    reference: list[Any] | None
+    remedy: str | None
+    scope: str | None
+    since: str | None
+    tier: str | None
+    unit: str | None
+    value: Any
+
     def __init__(self, status: str, message: str = "", *, code: str = "", **fields: Any) -> None:
         self.status = status
         self.message = message
@@ -115,4 +128,6 @@ class Facts(dict):  # type: ignore[type-arg]  # the element type differs by prob
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"these facts have no {name!r}; they have {', '.join(self) or 'nothing'}") from None
+            raise AttributeError(
+                f"these facts have no {name!r}; they have {', '.join(self) or 'nothing'}"
+            ) from None

@@ -11,7 +11,6 @@ import json
 import os
 import time
 
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -109,10 +108,14 @@ def load(path: str, node: str, now: float | None = None) -> Plan:
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size > LARGEST:
-                return Plan({}, node, "foreign", f"{path}: larger than {LARGEST} bytes; run `sguard config apply`")
+                return Plan(
+                    {}, node, "foreign", f"{path}: larger than {LARGEST} bytes; run `sguard config apply`"
+                )
             bundle = json.loads(file.read())
     except FileNotFoundError:
-        return Plan({}, node, "default", f"no plan at {path}: the built-in defaults apply; run `sguard config apply`")
+        return Plan(
+            {}, node, "default", f"no plan at {path}: the built-in defaults apply; run `sguard config apply`"
+        )
     except (OSError, ValueError, RecursionError) as error:
         return Plan({}, node, "torn", f"{path}: {error}; run `sguard config apply`")
     problem = _foreign(bundle)
@@ -125,10 +128,14 @@ def _checked(bundle: dict[str, Any], path: str, node: str, now: float) -> Plan:
     try:
         age = now - float(bundle.get("built_at", 0))
         if age > float(bundle.get("stale_after_s", DEFAULTS["stale_after_s"])):
-            return Plan(bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`")
+            return Plan(
+                bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`"
+            )
         return Plan(bundle, node)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        return Plan({}, node, "foreign", f"{path}: {type(error).__name__}: {error}; run `sguard config apply`")
+        return Plan(
+            {}, node, "foreign", f"{path}: {type(error).__name__}: {error}; run `sguard config apply`"
+        )
 
 
 def _foreign(bundle: Any) -> str:

@@ -68,7 +68,9 @@ class Decision:
         return self.mode == "enforce", TIERS.index(self.tier), self.action == "refuse"
 
 
-def decide(findings: Iterable[Finding], plan: Plan, hook: str, given: Iterable[str], history: History) -> list[Decision]:
+def decide(
+    findings: Iterable[Finding], plan: Plan, hook: str, given: Iterable[str], history: History
+) -> list[Decision]:
     """The decisions of one run, gravest first.
 
     `given` names the devices that this job was given (`gpu3` and UUIDs alike); scope `node` and `shared`

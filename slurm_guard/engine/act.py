@@ -111,7 +111,9 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
     earlier = _drained_before(nodes, plan.node)
     if earlier is None:
         return None
-    room, why = budget.room(earlier, plan.node, plan.budget, request["fault"], request["scope"], request["device"])
+    room, why = budget.room(
+        earlier, plan.node, plan.budget, request["fault"], request["scope"], request["device"]
+    )
     if room:
         return None
     done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline=_CALL_S)
@@ -127,7 +129,8 @@ def _drained_before(nodes: list[NodeState], name: str) -> list[NodeState] | None
     return [
         one
         for one in nodes
-        if one.name != name and not (states.counts_against_budget(one) and (one.reason_time or 0, one.name) > mine)
+        if one.name != name
+        and not (states.counts_against_budget(one) and (one.reason_time or 0, one.name) > mine)
     ]
 
 
@@ -145,6 +148,10 @@ def tell(door: Gateway, request: dict[str, Any]) -> Outcome:
     before = door.calls
     try:
         written = door.set_admin_comment(request["job_id"], request["text"], deadline=_CALL_S)
-        return Outcome("done" if written else "held", "" if written else "the job has an admin comment", door.calls - before)
+        return Outcome(
+            "done" if written else "held",
+            "" if written else "the job has an admin comment",
+            door.calls - before,
+        )
     except SlurmError as error:
         return Outcome("failed", "the job's comment could not be set", door.calls - before, str(error))

@@ -1,4 +1,4 @@
-"""Files that survive kill -9 at any instant: tmp + fsync + rename; locks that an abandoned child cannot keep."""
+"""Files that survive kill -9 at any instant, and locks that an abandoned child cannot keep."""
 
 from __future__ import annotations
 

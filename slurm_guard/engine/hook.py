@@ -32,14 +32,20 @@ def main(argv: list[str]) -> int:
     hook, root = _arguments(argv)
     places = Places(root)
     if hook not in HOOKS:
-        syslog.say(places.syslog, f"hook {hook!r} is not one of {', '.join(HOOKS)}: nothing was checked", syslog.ERROR)
+        syslog.say(
+            places.syslog,
+            f"hook {hook!r} is not one of {', '.join(HOOKS)}: nothing was checked",
+            syslog.ERROR,
+        )
         return 0
     if any(os.path.exists(switch) for switch in places.kill_switches):
         return 0
     try:
         return _supervise(hook, places)
     except Exception as error:  # law 1: our own trouble never fails a job
-        syslog.say(places.syslog, f"{hook}: {type(error).__name__}: {error}: the job is let through", syslog.ERROR)
+        syslog.say(
+            places.syslog, f"{hook}: {type(error).__name__}: {error}: the job is let through", syslog.ERROR
+        )
         return 0
 
 
@@ -54,7 +60,9 @@ def _supervise(hook: str, places: Places) -> int:
     if hook == "healthcheck":
         lock = _healthcheck_lock(places)
         if lock == -1:
-            syslog.say(places.syslog, "healthcheck: the one before still runs: this one is left out", syslog.NOTICE)
+            syslog.say(
+                places.syslog, "healthcheck: the one before still runs: this one is left out", syslog.NOTICE
+            )
             return 0
     began = time.monotonic()
     pid, pipe = child.spawn(lambda end: _work(hook, places, end))
@@ -62,7 +70,9 @@ def _supervise(hook: str, places: Places) -> int:
     if verdict is None:
         dead = os.waitpid(pid, os.WNOHANG)[0] == pid
         outlived = not dead and child.kill_and_leave(pid)
-        what = "died" if dead else ("hangs in the kernel and was left behind" if outlived else "took too long")
+        what = (
+            "died" if dead else ("hangs in the kernel and was left behind" if outlived else "took too long")
+        )
         syslog.say(places.syslog, f"{hook}: the run {what}: the job is let through", syslog.ERROR)
         return 0
     os.waitpid(pid, 0)

@@ -82,7 +82,7 @@ def load(places: Places, boot_id: str) -> NodeState:
 
 
 def _read(places: Places) -> dict[str, Any] | None:
-    content = files.read_json(places.state)
+    content: dict[str, Any] | None = files.read_json(places.state)
     shapes = {"counters": dict, "seen": dict, "hung_before": list, "left_behind": list}
     if content is None or any(not isinstance(content.get(k), kind) for k, kind in shapes.items()):
         return None

@@ -1,4 +1,4 @@
-"""The run record (version 1.0): the document that goes from a node to the store. Its shape: docs/record.md."""
+"""The run record (version 1.0), the document that goes from a node to the store: see docs/record.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def head(kind: str, run_id: str, places: Places, plan: Plan, context: Context | 
 
 
 def of_run(
-    outcome: RunOutcome, places: Places, plan: Plan, context: Context, decisions: list[Decision], actions: list[Any]
+    outcome: RunOutcome,
+    places: Places,
+    plan: Plan,
+    context: Context,
+    decisions: list[Decision],
+    actions: list[Any],
 ) -> dict[str, Any]:
     """The record of one run of a hook."""
     detailed = context.hook != "healthcheck"
@@ -74,7 +79,9 @@ def of_actions(places: Places, plan: Plan, by: str, parent: str | None, actions:
     return record
 
 
-def action(kind: str, request: dict[str, Any], outcome: str, why: str = "", *, answer: str = "", calls: int = 0) -> dict[str, Any]:
+def action(
+    kind: str, request: dict[str, Any], outcome: str, why: str = "", *, answer: str = "", calls: int = 0
+) -> dict[str, Any]:
     """One action in a record: what, for which fault, how it ended and why.
 
     `outcome`: done, failed, held (the rules said no), observed (mode observe), queued, withdrawn.

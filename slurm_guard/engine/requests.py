@@ -69,4 +69,4 @@ def _valid(request: dict[str, Any], boot_id: str, now: float) -> bool:
     created = request.get("created")
     if not isinstance(created, (int, float)) or not isinstance(request.get("kind"), str):
         return False
-    return request.get("boot_id") == boot_id and 0 <= now - created + 60 and now - created < OLDEST_S
+    return request.get("boot_id") == boot_id and now - created + 60 >= 0 and now - created < OLDEST_S

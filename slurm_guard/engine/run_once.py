@@ -45,6 +45,19 @@ class RunOutcome:
         "uptime_s",
     )
 
+    allocation: Facts | None
+    boot_id: str
+    checks: list[str]
+    elapsed_ms: float
+    expect: Expectation
+    given: list[str]
+    kmsg_last: int | None
+    others: list[Facts]
+    reading: runner.Reading
+    results: list[CheckResult]
+    state: node_state.NodeState
+    uptime_s: float
+
     def __init__(self) -> None:
         self.run_id = os.urandom(16).hex()
         self.started = time.time()
@@ -63,7 +76,12 @@ class RunOutcome:
 
 
 def run_checks(
-    places: Places, plan: Plan, context: Context, *, only: list[str] | None = None, deadline_s: float | None = None
+    places: Places,
+    plan: Plan,
+    context: Context,
+    *,
+    only: list[str] | None = None,
+    deadline_s: float | None = None,
 ) -> RunOutcome:
     """Run the enabled checks of a hook (or those named in `only`) once.
 
@@ -110,7 +128,7 @@ def _expectation(outcome: RunOutcome, plan: Plan, context: Context, now: float) 
         hung_before=outcome.state.hung_before,
     )
     before = dict(outcome.state.counters)
-    before.update((own or {}).get("counters") or {})
+    before.update((own.get("counters") or {}) if own is not None else {})
     return Expectation(plan.references, plan.expected, before=before, now=now, run=run)
 
 

@@ -119,7 +119,8 @@ def read(
 
 
 def _gather(runs: list[_GroupRun], reading: Reading, places: Places, request: Facts, end: float) -> None:
-    poll, by_pipe = select.poll(), {}
+    poll = select.poll()
+    by_pipe: dict[int, _GroupRun] = {}
     for run in runs:
         _start(run, poll, by_pipe, places, request)
     while by_pipe:

@@ -52,7 +52,7 @@ def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
         return True
     if done.what == "held":
         return done.node is not None and done.node.drained
-    return request["scope"] != "shared"
+    return bool(request["scope"] != "shared")
 
 
 def _refusals(this: Run) -> list[float]:
@@ -67,9 +67,14 @@ def _message(this: Run, request: dict[str, Any]) -> str:
 
 def _word_to_user(this: Run, request: dict[str, Any]) -> dict[str, Any]:
     """What the job's admin comment will say."""
-    text = f"slurm_guard: {this.plan.node} was refused for this job: {request['reason']}. Not your fault; see: sguard job {this.context.job_id}"
+    job, node = this.context.job_id, this.plan.node
+    text = f"slurm_guard: {node} was refused for this job: {request['reason']}. Not your fault; see: sguard job {job}"
     wanted = requests.make(
-        "tell", boot_id=this.outcome.boot_id, run_id=this.outcome.run_id, job_id=this.context.job_id, text=text
+        "tell",
+        boot_id=this.outcome.boot_id,
+        run_id=this.outcome.run_id,
+        job_id=this.context.job_id,
+        text=text,
     )
     wanted.update(fault=request["fault"], device=request["device"])
     return wanted

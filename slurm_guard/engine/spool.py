@@ -60,7 +60,9 @@ def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
     total = sum(size for _, size, _ in entries) + coming
     oldest = time.time() - limits["age_s"]
     gone = 0
-    for name, size, at in sorted(entries, key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))):
+    for name, size, at in sorted(
+        entries, key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))
+    ):
         over = len(entries) - gone >= limits["files"] or total > limits["bytes"]
         if name.endswith(".json") and (over or at < oldest):
             files.remove(os.path.join(places.spool, name))
@@ -73,7 +75,9 @@ def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
 def _make_room(places: Places, needed: int) -> int:
     """The disk is full: give up as many ordinary records, oldest first, as this one needs."""
     freed = gone = 0
-    for name, size, _ in sorted(_entries(places), key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))):
+    for name, size, _ in sorted(
+        _entries(places), key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))
+    ):
         if freed > needed + 8192:
             break
         if not name.startswith(_ORDINARY):

@@ -121,7 +121,9 @@ def _still_open(this: Run) -> list[Finding]:
     for name, entry in faults.load(this.places).waiting_events(this.outcome.boot_id).items():
         if name not in seen:
             code = entry["fault"].partition(".")[2]
-            one = Finding(FAIL, f"open since {entry['first_seen']}", code=code, device=entry["device"], event=True)
+            one = Finding(
+                FAIL, f"open since {entry['first_seen']}", code=code, device=entry["device"], event=True
+            )
             one.check, one.tier, one.scope = entry["check"], entry["tier"], entry.get("scope") or "device"
             found.append(one)
     return found

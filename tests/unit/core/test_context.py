@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slurm_guard.core.context import Context, parse_gpu_list
 
 LISTS = [
@@ -18,7 +19,10 @@ LISTS = [
     ("(null)", []),
     ("GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10", ["GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10"]),
     ("MIG-2e8b9f31-5a5e-5c12-8b1d-0a2f4c6e8d90,3", ["MIG-2e8b9f31-5a5e-5c12-8b1d-0a2f4c6e8d90", "3"]),
-    ("MIG-GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10/1/0", ["MIG-GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10/1/0"]),
+    (
+        "MIG-GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10/1/0",
+        ["MIG-GPU-7d1f2a90-11aa-42cd-9d55-0c6f3e5b8a10/1/0"],
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from slurm_guard.core.expectation import Expectation
 
 RATE = {"ib_rate": [400, -0.05, None, "Gb/s"]}
@@ -35,7 +36,15 @@ def test_values(references: dict[str, Any], value: Any, limits: dict[str, Any], 
     assert found.status == status
 
 
-COUNTS = [(8, 8, "pass"), (7, 8, "fail"), (0, 8, "fail"), (9, 8, "warn"), (0, 0, "skip"), (0, None, "skip"), (3, None, "skip")]
+COUNTS = [
+    (8, 8, "pass"),
+    (7, 8, "fail"),
+    (0, 8, "fail"),
+    (9, 8, "warn"),
+    (0, 0, "skip"),
+    (0, None, "skip"),
+    (3, None, "skip"),
+]
 
 
 @pytest.mark.parametrize(("found", "expected", "status"), COUNTS)
@@ -63,7 +72,9 @@ GROWTH = [
 
 
 @pytest.mark.parametrize(("before", "value", "wanted"), GROWTH)
-def test_counters_are_judged_by_change(before: dict[str, Any], value: Any, wanted: tuple[float, float] | None) -> None:
+def test_counters_are_judged_by_change(
+    before: dict[str, Any], value: Any, wanted: tuple[float, float] | None
+) -> None:
     expect = Expectation(before=before, now=160.0)
     grown = expect.growth("symbol_errors", value, "p1")
     assert (grown and (grown.delta, grown.seconds)) == wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from slurm_guard.core.outcome import Finding
 from slurm_guard.core.plan import Plan
 from slurm_guard.core.policy import History, decide
@@ -61,8 +62,12 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("case", "found", "hook", "given", "history", "action"), TABLE, ids=[t[0] for t in TABLE])
-def test_table(case: str, found: Finding, hook: str, given: list[str], history: dict[str, Any], action: str | None) -> None:
+@pytest.mark.parametrize(
+    ("case", "found", "hook", "given", "history", "action"), TABLE, ids=[t[0] for t in TABLE]
+)
+def test_table(
+    case: str, found: Finding, hook: str, given: list[str], history: dict[str, Any], action: str | None
+) -> None:
     made = decide([found], plan(), hook, given, History(**{**SURE, **history}))
     assert [one.action for one in made] == ([action] if action else [])
 
@@ -78,14 +83,20 @@ def test_drain_enforced_and_refuse_not_drains_and_lets_the_job_run() -> None:
 
 
 def test_the_gravest_comes_first() -> None:
-    found = [finding("gpu_ecc.uncorrected", event=True), finding("gpu_remap.failure", tier="DRAIN_RMA", event=True)]
+    found = [
+        finding("gpu_ecc.uncorrected", event=True),
+        finding("gpu_remap.failure", tier="DRAIN_RMA", event=True),
+    ]
     made = decide(found, plan(), "epilog", [], History(**SURE))
     assert [one.fault for one in made] == ["gpu_remap.failure", "gpu_ecc.uncorrected"]
 
 
 def test_an_enforced_drain_comes_before_a_graver_observed_one() -> None:
     modes = [["gpu_ecc", "drain", "enforce"]]
-    found = [finding("gpu_ecc.uncorrected", event=True), finding("gpu_remap.failure", tier="DRAIN_RMA", event=True)]
+    found = [
+        finding("gpu_ecc.uncorrected", event=True),
+        finding("gpu_remap.failure", tier="DRAIN_RMA", event=True),
+    ]
     made = decide(found, plan(modes), "epilog", [], History(**SURE))
     assert made[0].fault == "gpu_ecc.uncorrected"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from slurm_guard.core.outcome import Finding
 from slurm_guard.core.paths import Places
 from slurm_guard.core.plan import Plan
@@ -28,8 +29,18 @@ def runs(found: faults.OpenFaults, *steps: tuple[list[Finding], set[str], str]) 
 LINK, XID = finding("ib_link.down"), finding("gpu_xid.79", tier="DRAIN_REBOOT", event=True)
 
 TABLE = [
-    ("a state fault is gone when it is not seen", [([LINK], {"ib_link"}, "a"), ([], {"ib_link"}, "a")], [], 1),
-    ("but not when its check could not judge", [([LINK], {"ib_link"}, "a"), ([], set(), "a")], ["ib_link.down gpu3"], 0),
+    (
+        "a state fault is gone when it is not seen",
+        [([LINK], {"ib_link"}, "a"), ([], {"ib_link"}, "a")],
+        [],
+        1,
+    ),
+    (
+        "but not when its check could not judge",
+        [([LINK], {"ib_link"}, "a"), ([], set(), "a")],
+        ["ib_link.down gpu3"],
+        0,
+    ),
     ("an event stays", [([XID], {"gpu_xid"}, "a"), ([], {"gpu_xid"}, "a")], ["gpu_xid.79 gpu3"], 0),
     ("until the machine was booted", [([XID], {"gpu_xid"}, "a"), ([], {"gpu_xid"}, "b")], [], 1),
     ("warnings open nothing", [([finding("x.y", "warn")], {"x"}, "a")], [], 1),
@@ -40,7 +51,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("case", "steps", "still_open", "clean"), TABLE, ids=[row[0] for row in TABLE])
-def test_table(case: str, steps: list[tuple[list[Finding], set[str], str]], still_open: list[str], clean: int) -> None:
+def test_table(
+    case: str, steps: list[tuple[list[Finding], set[str], str]], still_open: list[str], clean: int
+) -> None:
     found = faults.OpenFaults()
     runs(found, *steps)
     assert sorted(found.open) == still_open

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from slurm_guard.engine import files
 
 STEPS = ("write", "fsync", "rename")

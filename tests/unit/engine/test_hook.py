@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from slurm_guard.core import plan as plans
 
 from .conftest import CHECKOUT
@@ -26,7 +27,14 @@ KILLS = 1000 if os.environ.get("SOAK") else 40
 
 
 def write_plan(node: NodeRoot, **changes: Any) -> None:
-    content = {"schema": "1.0", "built_at": time.time(), "cluster": "blue", "profiles": [{}], "nodes": {"n1": 0}, **changes}
+    content = {
+        "schema": "1.0",
+        "built_at": time.time(),
+        "cluster": "blue",
+        "profiles": [{}],
+        "nodes": {"n1": 0},
+        **changes,
+    }
     content["hash"] = plans.digest(content)
     path = node.root / "var/lib/slurm-guard/plan.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +76,9 @@ def test_other_open_allocations_are_named(node: NodeRoot) -> None:
     assert node.records()[1]["others"] == [{"job_id": 5, "uid": 1204, "user": "mira", "gpus": ["0", "1"]}]
 
 
-@pytest.mark.parametrize(("content", "state"), [(None, "default"), ("{", "torn"), ('{"schema": "9.1"}', "foreign")])
+@pytest.mark.parametrize(
+    ("content", "state"), [(None, "default"), ("{", "torn"), ('{"schema": "9.1"}', "foreign")]
+)
 def test_whatever_the_plan_is_the_job_starts(node: NodeRoot, content: str | None, state: str) -> None:
     if content is not None:
         write_plan(node)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slurm_guard.core.outcome import Facts
 from slurm_guard.core.paths import Places
 from slurm_guard.engine import runner
@@ -83,13 +84,20 @@ def mounts(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], A
     """Three mounts, the second of which never answers."""
     for path in ("/home", "/scratch", "/local"):
         if path not in request.skip:
-            yield path, hang_forever if path == "/scratch" else (lambda path=path: {"key": path, "hung": False})
+            yield (
+                path,
+                hang_forever if path == "/scratch" else (lambda path=path: {"key": path, "hung": False}),
+            )
 
 
 def test_one_hung_mount_does_not_hide_the_others(probe: Callable[..., None]) -> None:
     probe("mounts", stream=mounts)
     reading = read(["mounts"])
-    assert {one.key: one.hung for one in reading.facts["mounts"]} == {"/home": False, "/scratch": True, "/local": False}
+    assert {one.key: one.hung for one in reading.facts["mounts"]} == {
+        "/home": False,
+        "/scratch": True,
+        "/local": False,
+    }
     assert [one.key for one in reading.hangs] == ["/scratch"]
 
 
@@ -101,12 +109,16 @@ def test_a_source_whose_child_still_hangs_is_not_touched(probe: Callable[..., No
             yield "/scratch", lambda: touched.write_text("x")
 
     probe("mounts", stream=stream)
-    reading = read(["mounts"], hung=[runner.Hang("mounts", "/scratch", os.getpid(), confirmed=True, still=True)])
+    reading = read(
+        ["mounts"], hung=[runner.Hang("mounts", "/scratch", os.getpid(), confirmed=True, still=True)]
+    )
     assert not touched.exists()
     assert [(one.key, one.still) for one in reading.facts["mounts"]] == [("/scratch", True)]
 
 
-def test_a_whole_probe_whose_child_still_hangs_is_not_started(probe: Callable[..., None], tmp_path: Path) -> None:
+def test_a_whole_probe_whose_child_still_hangs_is_not_started(
+    probe: Callable[..., None], tmp_path: Path
+) -> None:
     touched = tmp_path / "touched"
     probe("nvml", read=lambda places, request: touched.write_text("x"))
     reading = read(["nvml"], hung=[runner.Hang("nvml", "", os.getpid(), confirmed=True, still=True)])

@@ -77,9 +77,13 @@ def test_a_link_to_the_shim_works(node: NodeRoot, tmp_path: Path) -> None:
     assert [record["allocation"]["job_id"] for record in node.records()] == [3]
 
 
-@pytest.mark.parametrize("module", ["core/plan.py", "engine/worker.py", "engine/hook.py", "checks/ib_link.py", "core/check.py"])
+@pytest.mark.parametrize(
+    "module", ["core/plan.py", "engine/worker.py", "engine/hook.py", "checks/ib_link.py", "core/check.py"]
+)
 def test_a_truncated_module_lets_the_job_through(node: NodeRoot, tmp_path: Path, module: str) -> None:
-    shutil.copytree(CHECKOUT / "slurm_guard", tmp_path / "slurm_guard", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        CHECKOUT / "slurm_guard", tmp_path / "slurm_guard", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(CHECKOUT / "prolog", tmp_path / "prolog")
     path = tmp_path / "slurm_guard" / module
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] + b"\n(")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slurm_guard.core.context import Context
 from slurm_guard.core.paths import Places
 from slurm_guard.engine import allocations, child, files, node_state, requests, turn
@@ -115,8 +116,15 @@ def test_a_request_of_another_boot_or_too_old_is_never_carried_out(places: Place
     assert os.listdir(places.requests) == []
 
 
-@given(st.dictionaries(st.sampled_from(["kind", "created", "boot_id", "x"]), st.one_of(st.none(), st.text(max_size=5), st.floats(), st.booleans())))
-def test_any_object_in_the_requests_is_carried_out_or_removed(tmp_path: Path, content: dict[str, object]) -> None:
+@given(
+    st.dictionaries(
+        st.sampled_from(["kind", "created", "boot_id", "x"]),
+        st.one_of(st.none(), st.text(max_size=5), st.floats(), st.booleans()),
+    )
+)
+def test_any_object_in_the_requests_is_carried_out_or_removed(
+    tmp_path: Path, content: dict[str, object]
+) -> None:
     places = Places(str(tmp_path))
     files.make_folder(places.requests)
     files.write_json(os.path.join(places.requests, "x.json"), content)
