@@ -33,10 +33,15 @@ def node_name(index: int) -> str:
 
 
 def record(
-    draw: random.Random, node: str, hook: str, time: datetime, allocation: Any = None
+    draw: random.Random,
+    node: str,
+    hook: str,
+    time: datetime,
+    allocation: Any = None,
+    trouble: float = TROUBLE,
 ) -> dict[str, Any]:
-    """One run record; about one in a hundred has a warning."""
-    results = [warning(draw)] if draw.random() < TROUBLE else []
+    """One run record; a share of them has a check that warns."""
+    results = [warning()] if draw.random() < trouble else []
     bad = {result["check"] for result in results}
     return {
         "schema": "1.0",

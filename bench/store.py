@@ -127,6 +127,7 @@ def job_row(setting: Setting) -> Row:
     statuses = found["job"].statuses()
     if not statuses <= {0, 1}:
         raise RuntimeError(f"sguard job {job} ended with {sorted(statuses)}: it reported nothing")
+    size = f"30 days of {nodes} nodes ({runs:,} runs) instead of 2,000"
     return Row(
         "sguard job N, 30 days of 2,000 nodes",
         f"<= {JOB_MS} ms",
@@ -134,7 +135,7 @@ def job_row(setting: Setting) -> Row:
         f"{wall:.0f} ms wall, {found['job'].cpu_ms():.0f} CPU",
         f"{found['bare'].wall_ms():.0f} ms",
         holds=wall <= JOB_MS,
-        note=f"scaled: 30 days of {nodes} nodes ({runs:,} runs) instead of 2,000; exit code {sorted(statuses)}",
+        note=f"scaled: {size}; exit code {sorted(statuses)}",
     )
 
 
