@@ -15,7 +15,7 @@ from bench import table
 from bench.setting import Setting
 from minicluster.simulated import unmount_all
 
-PARTS = ("hooks", "hangs", "slurm_calls", "store", "commands")
+PARTS = ("hooks", "hangs", "slurm_calls", "store", "report", "commands")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
