@@ -93,13 +93,13 @@ class Places:
         """The system log's socket."""
         return self.below("dev/log")
 
-    def lock(self, name: str) -> str:
-        """A lock file of this boot."""
-        return os.path.join(self.run, f"{name}.lock")
-
     def library(self, path: str | None) -> str | None:
         """The NVML library of the plan, below the root; None lets the loader search."""
         return self.below(path) if path else None
+
+    def lock(self, name: str) -> str:
+        """A lock file of this boot."""
+        return os.path.join(self.run, f"{name}.lock")
 
 
 def _text(value: Any) -> str:

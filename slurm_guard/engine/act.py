@@ -29,7 +29,7 @@ NO_TURN = "no turn to change Slurm's state came in time"
 
 
 class Outcome:
-    """How an attempt ended: `done`, `held` (the rules said no) or `failed` (Slurm did not answer or refused)."""
+    """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer)."""
 
     __slots__ = ("answer", "calls", "node", "unreachable", "what", "why", "written")
 
@@ -121,7 +121,7 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
 
 
 def _drained_before(nodes: list[NodeState], name: str) -> list[NodeState] | None:
-    """All nodes without the drains of ours that came after this node's (ties by name); None if it has none."""
+    """All nodes but this one and the drains that came after it (ties by name); None if it is not drained."""
     own = next((one for one in nodes if one.name == name and states.counts_against_budget(one)), None)
     if own is None:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from slurm_guard.core.outcome import Facts
 from slurm_guard.engine import files
 
 TYPE_CHECKING = False
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_guard.core.context import Context
+    from slurm_guard.core.outcome import Facts
     from slurm_guard.core.paths import Places
 
 _KEPT = ("job_id", "restart", "start_time", "uid", "user", "partition", "gpus", "nodes")

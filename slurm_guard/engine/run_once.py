@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from slurm_guard.core.expectation import Expectation
@@ -136,10 +137,21 @@ def _request(outcome: RunOutcome, plan: Plan, places: Places, context: Context) 
     return Facts(
         hook=context.hook,
         kmsg_since=_kmsg_since(outcome, places, context),
-        nvml_library=places.library(plan.nvml_library),
-        python_path=plan.python_path,
+        nvml_library=plan.nvml_library,
+        python_path=[*plan.python_path, *_usual_python_path()],
         mounts=plan.expected.get("mounts") or [],
     )
+
+
+def _usual_python_path() -> list[str]:
+    """Where the vendor's binding lies when no plan says so: hooks run without `site`, which would know."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    home = os.path.dirname(os.path.dirname(sys.executable or "/usr/bin/python3"))
+    return [
+        os.path.join(home, "lib", version, "site-packages"),
+        f"/usr/local/lib/{version}/dist-packages",
+        "/usr/lib/python3/dist-packages",
+    ]
 
 
 def _kmsg_since(outcome: RunOutcome, places: Places, context: Context) -> int | None:

@@ -32,7 +32,7 @@ def file_name(record: dict[str, Any]) -> str:
 
 
 def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> int:
-    """Write one record; returns how many older ones had to go for it. Raises OSError when the disk is full."""
+    """Write one record; how many older ones had to go for it. Raises OSError when the disk is full."""
     files.make_folder(places.spool)
     data = json.dumps(record, separators=(",", ":")).encode()
     dropped = trim(places, limits, len(data))

@@ -162,7 +162,8 @@ def _put_on_disk(this: Run) -> None:
     _update_faults(this)
     _update_state(this)
     _update_allocation(this)
-    actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")]
+    # One drain is enough for a node, so only the gravest is acted on; the decisions name them all.
+    actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")][:1]
     found = record.of_run(this.outcome, this.places, this.plan, this.context, this.decisions, actions)
     if this.refusing is not None:
         found["exit"] = None  # told by the action record that follows
