@@ -84,7 +84,9 @@ def read_bundle(path: str) -> dict[str, Any] | None:
             bundle = json.loads(file.read(plan.LARGEST + 1))
     except (OSError, ValueError, RecursionError):
         return None
-    return bundle if isinstance(bundle, dict) and bundle.get("hash") == plan.digest(bundle) else None
+    if not isinstance(bundle, dict) or bundle.get("hash") != plan.digest(bundle):
+        return None
+    return bundle if str(bundle.get("schema")).partition(".")[0] == str(plan.MAJOR) else None
 
 
 def count_classes(bundle: dict[str, Any]) -> int:

@@ -28,11 +28,12 @@ def _settings(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
     for name in _PLAIN:
         yield from _change(name, old.get(name), new.get(name))
     for table in _TABLES:
-        before, after = old.get(table) or {}, new.get(table) or {}
-        for name in sorted({*before, *after}):
-            yield from _change(f"{table}.{name}", before.get(name), after.get(name))
-    if old.get("default_profile") != new.get("default_profile"):
-        yield from _profile_changes("nodes without a class", old["default_profile"], new["default_profile"])
+        yield from _table_changes(table, old.get(table) or {}, new.get(table) or {})
+
+
+def _table_changes(table: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        yield from _change(f"{table}.{name}", before.get(name), after.get(name))
 
 
 def _change(name: str, before: Any, after: Any) -> Iterator[str]:
@@ -45,22 +46,31 @@ def _text(value: Any) -> str:
 
 
 def _nodes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
-    """Nodes that came, went, or have other settings now; the latter grouped by what changed."""
+    """Nodes that came, went, or have other settings now, each change once with all its nodes."""
     before, after = old.get("nodes") or {}, new.get("nodes") or {}
     for word, names in (("added", after.keys() - before.keys()), ("removed", before.keys() - after.keys())):
         if names:
             yield f"{len(names)} node(s) {word}: {fold(sorted(names))}"
-    moved: dict[tuple[int, int], list[str]] = {}
-    for name in sorted(before.keys() & after.keys()):
-        moved.setdefault((before[name], after[name]), []).append(name)
-    for (was, now), names in moved.items():
-        yield from _profile_changes(fold(names), old["profiles"][was], new["profiles"][now])
+    for change, names in _profile_changes(old, new, sorted(before.keys() & after.keys())).items():
+        yield f"{change} ({fold(names) if names else 'nodes without a class'})"
 
 
-def _profile_changes(who: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
-    yield from _change(f"{who}: class", before.get("class"), after.get("class"))
-    yield from _change(f"{who}: modes", before.get("modes"), after.get("modes"))
+def _profile_changes(old: dict[str, Any], new: dict[str, Any], names: list[str]) -> dict[str, list[str]]:
+    """Each change of a profile with the nodes that it concerns; none: only nodes that no class names."""
+    found: dict[str, list[str]] = {
+        change: [] for change in _profile_change(old.get("default_profile") or {}, new["default_profile"])
+    }
+    pairs: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        pairs.setdefault((old["nodes"][name], new["nodes"][name]), []).append(name)
+    for (was, now), nodes in pairs.items():
+        for change in _profile_change(old["profiles"][was], new["profiles"][now]):
+            found.setdefault(change, []).extend(nodes)
+    return found
+
+
+def _profile_change(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    for name in ("class", "modes"):
+        yield from _change(name, before.get(name), after.get(name))
     for table in ("expected", "references", "checks"):
-        was, now = before.get(table) or {}, after.get(table) or {}
-        for name in sorted({*was, *now}):
-            yield from _change(f"{who}: {table}.{name}", was.get(name), now.get(name))
+        yield from _table_changes(table, before.get(table) or {}, after.get(table) or {})

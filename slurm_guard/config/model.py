@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from slurm_guard.core.plan import DEADLINES, DEFAULTS
+from slurm_guard.engine.hook import LONGEST_S
 
 Tier = Literal["NOTE", "WARN", "JOB", "DRAIN", "DRAIN_RESET", "DRAIN_REBOOT", "DRAIN_RMA"]
 Action = Literal["*", "drain", "refuse", "resume", "reset", "reboot"]
@@ -63,11 +64,11 @@ class Nvml(Section):
 
 
 class Deadlines(Section):
-    """Seconds after which a hook ends by itself. slurmd ends a healthcheck after 60 s."""
+    """Seconds after which a hook ends by itself; the shim's own limit comes a little later."""
 
-    prolog: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = DEADLINES["prolog"]
-    epilog: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = DEADLINES["epilog"]
-    healthcheck: Annotated[float, Field(gt=0, le=55, allow_inf_nan=False)] = DEADLINES["healthcheck"]
+    prolog: Annotated[float, Field(ge=1, le=LONGEST_S["prolog"])] = DEADLINES["prolog"]
+    epilog: Annotated[float, Field(ge=1, le=LONGEST_S["epilog"])] = DEADLINES["epilog"]
+    healthcheck: Annotated[float, Field(ge=1, le=LONGEST_S["healthcheck"])] = DEADLINES["healthcheck"]
 
 
 class Spool(Section):

@@ -50,9 +50,8 @@ def test_what_changed_is_told_and_the_one_before_is_kept(tmp_path: Path) -> None
         "budget.nodes: 2 -> 5",
         "1 node(s) added: k4",
         "1 node(s) removed: k1",
-        "k[2-3]: expected.gpus: 2 -> 3",
-        'k[2-3]: modes: [] -> [["*", "drain", "enforce"]]',
-        'nodes without a class: modes: [] -> [["*", "drain", "enforce"]]',
+        "expected.gpus: 2 -> 3 (k[2-3])",
+        'modes: [] -> [["*", "drain", "enforce"]] (k[2-3])',
     }
     previous = json.loads((tmp_path / "var/lib/slurm-guard/plan.json.previous").read_text())
     assert previous == first.bundle

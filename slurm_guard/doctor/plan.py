@@ -1,0 +1,86 @@
+"""The node plan: there, whole, fresh, for this node, and the same as the configuration says."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from slurm_guard.config import host as host_module
+from slurm_guard.config.compile import compile_bundle
+from slurm_guard.doctor.advice import Advice, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurm_guard.doctor.subject import Subject
+
+TOPIC = Topic("plan")
+_APPLY = "run `sguard config apply`"
+
+
+def examine(subject: Subject) -> Iterator[Advice]:
+    """All advice about plan and configuration."""
+    yield from _configuration(subject)
+    yield from _state(subject)
+    if subject.plan.state in ("ok", "stale"):
+        yield from _same_as_configured(subject)
+        yield from _this_node(subject)
+    yield from _modes(subject)
+
+
+def _configuration(subject: Subject) -> Iterator[Advice]:
+    for problem in subject.reading.problems:
+        yield TOPIC.bad(f"configuration: {problem}", problem.file, "correct it, then `sguard config apply`")
+    for note in subject.reading.notes:
+        yield TOPIC.warn(note, subject.places.config, "`sguard init` shows a configuration for this cluster")
+    if subject.reading.files and not subject.reading.problems:
+        yield TOPIC.good(
+            f"configuration: {len(subject.reading.files)} file(s) without errors", subject.places.config
+        )
+
+
+def _state(subject: Subject) -> Iterator[Advice]:
+    plan, path = subject.plan, subject.places.plan
+    if plan.state == "ok":
+        yield TOPIC.good(f"plan {plan.hash}, {_age(plan.built_at)}, {len(plan.all_nodes)} node(s)", path)
+    elif plan.state in ("default", "stale"):
+        yield TOPIC.warn(plan.problem, path, _APPLY)
+    else:
+        yield TOPIC.bad(f"{plan.problem}: the built-in defaults apply", path, _APPLY)
+
+
+def _age(built_at: float) -> str:
+    hours = max(time.time() - built_at, 0) / 3600
+    return f"{hours:.0f} h old" if hours < 72 else f"{hours / 24:.0f} days old"
+
+
+def _same_as_configured(subject: Subject) -> Iterator[Advice]:
+    """Only where there is a configuration: some nodes get their plan from elsewhere."""
+    reading = subject.reading
+    if reading.config is None or not reading.files:
+        return
+    host = host_module.look(subject.places, reading.config)
+    bundle = compile_bundle(reading.config, host, reading.catalogue, 0)
+    if bundle["hash"] != subject.plan.hash:
+        yield TOPIC.warn("the configuration was changed since the plan was made", subject.places.plan, _APPLY)
+
+
+def _this_node(subject: Subject) -> Iterator[Advice]:
+    names = subject.plan.all_nodes
+    if names and subject.node not in names:
+        yield TOPIC.warn(
+            f"node {subject.node!r} is in no class: nothing is expected of it (counts, mounts, references)",
+            subject.places.plan,
+            'name it in a [[class]]; if the host name is not its NodeName, write {"node": NAME} to node.json',
+        )
+
+
+def _modes(subject: Subject) -> Iterator[Advice]:
+    enforced = sorted({rule[1] for rule in subject.plan.modes if rule[2] == "enforce"})
+    if enforced:
+        words = ", ".join("everything" if action == "*" else action for action in enforced)
+        yield TOPIC.good(f"enforced here for some checks: {words}", subject.places.plan)
+    else:
+        yield TOPIC.skip(
+            "observe: no node is drained, resumed or refused, only recorded", subject.places.plan
+        )
