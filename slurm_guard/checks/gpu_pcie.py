@@ -75,7 +75,7 @@ def _generation(gpu: Any, expect: Expectation) -> Finding:
         return gpus.garbage(gpu, "pcie_gen", f"{generation} of {most}", "a PCIe generation")
     if generation < most and not _is_busy(values):
         return skipped(f"{gpus.name(gpu)} is idle: generation {generation} of {most} is normal", **at)
-    return expect("gpu_pcie_generation", generation, "", fault="generation", fail=most, below=True, **at)
+    return expect("gpu_pcie_generation", generation, "gen", fault="generation", fail=most, below=True, **at)
 
 
 def _is_busy(values: Any) -> bool:
