@@ -122,10 +122,11 @@ def last_record(root: Path) -> dict[str, Any]:
     found = sorted(
         (root / "var/lib/slurm-guard/spool").glob("*.json"), key=lambda path: path.stat().st_mtime_ns
     )
-    if not found:
+    records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in found]
+    runs = [record for record in records if record["kind"] == "run"]
+    if not runs:
         raise RuntimeError(f"the hook left no record below {root}: it did not run")
-    record: dict[str, Any] = json.loads(found[-1].read_text())
-    return record
+    return runs[-1]
 
 
 def judged(record: dict[str, Any]) -> str:
