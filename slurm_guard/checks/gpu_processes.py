@@ -63,17 +63,21 @@ class _View:
     def __init__(self, run: Any, params: Any) -> None:
         self.hook = run.hook
         self.tokens = list(run.get("job_gpus") or ())
-        self.own = run.get("own")
-        own_id = None if self.own is None else self.own.job_id
-        self.others = [one for one in run.get("allocations") or () if one.job_id != own_id]
+        own = run.get("own") or run  # an epilog without a prolog has the job's numbers only
+        self.job_id, self.uid = own.get("job_id"), own.get("uid")
+        self.others = [one for one in run.get("allocations") or () if one.get("job_id") != self.job_id]
         self.allowed = params["allowed"]
         self.leftover = params["leftover_mib"] * _MIB
 
     def is_service(self, process: Any) -> bool:
         """True for a service that may be there; the job's own user cannot pass as one after the job."""
-        if self.hook == "epilog" and self.own is not None and process.uid == self.own.uid != 0:
+        if self.is_left_over(process) and process.uid != 0:
             return False
         return any(name_matches(pattern, process.name) for pattern in self.allowed)
+
+    def is_left_over(self, process: Any) -> bool:
+        """True in an epilog for a process of the job's own user."""
+        return self.hook == "epilog" and process.uid is not None and process.uid == self.uid
 
     def concerns(self, process: Any, gpu: Any) -> bool:
         """False for a process in another job's MIG device of the same GPU."""
@@ -103,19 +107,19 @@ def _gpu(gpu: Any, view: _View) -> Iterator[Finding]:
 
 def _process(process: Any, gpu: Any, view: _View) -> Iterator[Finding]:
     """Judge one living process that is no service."""
-    theirs = [one for one in view.others if one.uid == process.uid is not None]
+    theirs = [one for one in view.others if one.get("uid") == process.uid is not None]
     if any(gpus.owns(one, gpu) for one in theirs):
         return
     at = {**gpus.where(gpu), "metric": "pid", "value": process.pid}
     message = f"{gpus.name(gpu)}: {_describe(process)}"
     if theirs:
-        ids = ", ".join(str(one.job_id) for one in theirs)
+        ids = ", ".join(str(one.get("job_id")) for one in theirs)
         yield warned(f"{message}, whose job ({ids}) has other GPUs", code="foreign", **at)
     elif view.hook == "healthcheck":
         # Worth a look, no more: it may belong to a job that no prolog of ours has seen.
         yield warned(f"{message} belongs to no allocation that is known here", code="foreign", **at)
-    elif view.hook == "epilog" and view.own is not None and process.uid == view.own.uid:
-        yield failed(f"{message} is left over from job {view.own.job_id}", code="leftover", **at)
+    elif view.is_left_over(process):
+        yield failed(f"{message} is left over from job {view.job_id}", code="leftover", **at)
     else:
         yield failed(f"{message} belongs to no open allocation", code="foreign", **at)
 

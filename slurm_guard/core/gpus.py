@@ -93,7 +93,7 @@ def names_by_address(nvml: Any, pci: Iterable[Any] | None) -> dict[str, tuple[st
 
 def owns(allocation: Any, gpu: Any) -> bool:
     """True if one of the allocation's GPU tokens (index, UUID, MIG UUID) is on this GPU."""
-    return any(matches(token, gpu) for token in allocation.gpus)
+    return any(matches(token, gpu) for token in allocation.get("gpus") or ())
 
 
 def matches(token: str, gpu: Any) -> bool:

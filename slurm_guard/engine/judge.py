@@ -48,7 +48,7 @@ def _judge(check: Check, reading: Reading, plan: Plan, expect: Expectation) -> C
 def _findings(check: Check, reading: Reading, plan: Plan, expect: Expectation) -> Any:
     sources = check.sources()
     hang = next((one for one in reading.hangs if one.probe in sources and not one.key), None)
-    if hang is not None:
+    if hang is not None and len(sources) == 1:  # the others still have something to judge
         return check.judge_hang(_once_more(hang, expect))
     problems = {name: reading.problems[name] for name in sources if name in reading.problems}
     if problems and len(problems) == len(sources):
