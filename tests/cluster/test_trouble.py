@@ -1,0 +1,152 @@
+"""Slurm silent, slow or starting; sixteen nodes failing at once; an admin, Slurm and the guard at cross purposes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from .conftest import guarded, soak
+
+if TYPE_CHECKING:
+    from .conftest import Guarded
+
+INTERLEAVINGS = soak(20, 500)
+
+
+def test_a_hung_controller_delays_no_healthy_hook_and_a_fault_waits_on_disk(cluster: Guarded) -> None:
+    cluster.healthcheck("n1")
+    job = cluster.submit("-w", "n1", "--gres=gpu:8", script="sleep 60")
+    cluster.wait(lambda: len(cluster.runs("n1", job)) == 1)
+    cluster.cluster.pause_controller()
+    try:
+        assert cluster.hook("n2", "prolog", 900, SLURM_JOB_GPUS="0-7").returncode == 0
+        assert cluster.hook("n2", "epilog", 900, SLURM_JOB_GPUS="0-7").returncode == 0
+        assert [one["status"] for one in cluster.runs("n2", 900)] == ["pass", "pass"]
+        cluster.cluster.node("n1").fault("gpu_xid.79", "gpu3")
+        began = time.monotonic()
+        assert cluster.hook("n1", "epilog", job, SLURM_JOB_GPUS="0-7").returncode == 0
+        assert time.monotonic() - began < 30
+        assert ("drain", "failed", "SG:gpu_xid.79 gpu3") in cluster.actions("n1")
+        # The request waits on disk: the next prolog refuses, though Slurm still says nothing.
+        assert cluster.hook("n1", "prolog", 901, SLURM_JOB_GPUS="0-7").returncode == 1
+    finally:
+        cluster.cluster.resume_controller()
+    cluster.settled("n1")
+    cluster.healthcheck("n1")
+    cluster.wait(lambda: cluster.reason("n1") == "SG:gpu_xid.79 gpu3")
+
+
+def test_a_controller_that_is_down_costs_a_healthy_job_nothing(cluster: Guarded) -> None:
+    cluster.cluster.stop_controller()
+    try:
+        assert cluster.hook("n2", "prolog", 910, SLURM_JOB_GPUS="0").returncode == 0
+        assert cluster.runs("n2", 910)[0]["status"] == "pass"
+    finally:
+        cluster.cluster.start_controller()
+    cluster.wait(lambda: cluster.state("n2") == "idle", 60)
+
+
+def test_a_fault_at_slurmd_s_start_drains_once_slurm_can_be_asked(cluster: Guarded) -> None:
+    node = cluster.cluster.node("n4")
+    node.stop_slurmd()
+    node.fault("gpu_count.lost", "gpu1")
+    node.start_slurmd()
+    cluster.wait(lambda: cluster.state("n4").startswith("drain"), 60)
+    assert cluster.reason("n4") == "SG:gpu_count.lost gpu1"
+
+
+def test_hostile_words_reach_slurm_as_one_clean_line(cluster: Guarded) -> None:
+    cluster.healthcheck("n2")
+    cluster.cluster.node("n2").machine.kernel_says(
+        "NVRM: Xid (PCI:0000:5d:00): 79, pid=7, name='$(touch /tmp/owned)\"`x`', GPU has fallen off the bus.", priority=3
+    )
+    cluster.healthcheck("n2")
+    cluster.wait(lambda: cluster.state("n2") == "drained")
+    assert cluster.reason("n2") == "SG:gpu_xid.79 gpu2"
+
+
+def test_a_mount_that_hangs_everywhere_drains_at_most_the_budget() -> None:
+    settings = {"budget": 2, "clean_runs": 2}
+    with guarded(nodes=16, settings=settings) as cluster:
+        for name in cluster.names:
+            cluster.cluster.node(name).fault("fs_mounts.hung", "/scratch")
+        threads = [threading.Thread(target=cluster.hook, args=(name, "healthcheck")) for name in cluster.names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        jobs = [cluster.submit("-N1", script="true") for _ in range(64)]
+        cluster.wait(
+            lambda: sum(cluster.job(job)["JobState"] == "COMPLETED" for job in jobs) >= len(jobs) - 2, 240
+        )
+        for name in cluster.names:
+            cluster.settled(name)
+        drained = [name for name, state in cluster.cluster.states().items() if state.startswith("drain")]
+        assert len(drained) <= 1  # a cause that is shared has a budget of one node
+        assert {cluster.reason(name) for name in drained} <= {"SG:fs_mounts.hung /scratch"}
+
+
+def test_device_faults_on_all_nodes_at_once_drain_at_most_the_budget() -> None:
+    with guarded(nodes=16, settings={"budget": 3}) as cluster:
+        for name in cluster.names:
+            cluster.cluster.node(name).fault("gpu_count.lost", "gpu0")
+        jobs = [cluster.submit("-N1", "--gres=gpu:8", "--exclusive", script="true") for _ in range(32)]
+        cluster.wait(lambda: all(cluster.runs(name, 0) == [] for name in cluster.names))
+        cluster.wait(
+            lambda: sum(cluster.job(job)["JobState"] == "COMPLETED" for job in jobs) >= len(jobs) - 3, 240
+        )
+        for name in cluster.names:
+            cluster.settled(name)
+        drained = [name for name, state in cluster.cluster.states().items() if state.startswith("drain")]
+        assert 1 <= len(drained) <= 3
+
+
+def test_interleavings_of_admin_slurm_and_guard(cluster: Guarded) -> None:
+    """An admin's reason or edit is never overwritten and never resumed, whatever happens in which order."""
+    draw = random.Random(11)
+    cluster.configure(clean_runs=1)
+    for number in range(INTERLEAVINGS):
+        _interleave(cluster, draw, number)
+    cluster.configure()
+
+
+def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
+    name, theirs = "n2", f"admin says {number}"
+    node = cluster.cluster.node(name)
+    owned = False
+
+    def admin(*change: str) -> None:
+        cluster.slurm("scontrol", "update", f"nodename={name}", *change, check=False)
+
+    steps = ["fault", "clear", "reboot", "check", "check", "check", "drain", "edit", "down", "resume", "maint"]
+    for step in draw.choices(steps, k=8):
+        if step == "fault":
+            node.fault("gpu_count.lost", f"gpu{draw.randrange(8)}")
+        elif step in ("clear", "reboot"):
+            getattr(node, step)()
+        elif step == "check":
+            cluster.healthcheck(name)
+        elif step in ("drain", "edit"):
+            if step == "edit" and not cluster.state(name).startswith("drain"):
+                continue
+            admin("state=drain", f"reason={theirs}") if step == "drain" else admin(f"reason={theirs}")
+            owned = True
+        elif step == "down":
+            admin("state=down", f"reason={theirs}")
+            owned = True
+        elif step == "maint":
+            cluster.slurm("scontrol", "create", "reservation", f"reservationname=m{number}", "starttime=now",
+                          "duration=5", "users=root", "flags=maint,ignore_jobs", f"nodes={name}", check=False)
+        elif step == "resume":
+            admin("state=resume")
+            owned = False
+        if owned:
+            assert cluster.reason(name) == theirs, (number, step)
+            assert cluster.state(name).rstrip("*$").startswith(("drain", "down", "maint")), (number, step)
+    cluster.slurm("scontrol", "delete", f"reservationname=m{number}", check=False)
+    node.clear()
+    node.reboot()
+    admin("state=resume")
+    cluster.healthcheck(name)
