@@ -95,7 +95,9 @@ def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise SetupError(f"{folder}: cannot be listed: {error.strerror}; expected a readable folder") from error
+        raise SetupError(
+            f"{folder}: cannot be listed: {error.strerror}; expected a readable folder"
+        ) from error
 
 
 def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
@@ -144,8 +146,10 @@ def _read(folder: Path, name: str) -> _File | None:
         if not stat.S_ISREG(found.st_mode):
             return _File(name, problem="not a regular file")
         if found.st_size > LARGEST:
-            return _File(name, problem=f"{found.st_size} bytes, at most {LARGEST} are a record", size=found.st_size)
-        content = os.read(handle, LARGEST + 1)
+            return _File(
+                name, problem=f"{found.st_size} bytes, at most {LARGEST} are a record", size=found.st_size
+            )
+        content = os.read(handle, found.st_size + 1)
     except OSError as error:
         return _File(name, problem=f"cannot be read: {error.strerror}")
     finally:
@@ -161,7 +165,9 @@ def _parsed(name: str, content: bytes) -> _File:
         return _File(name, problem=str(error), size=len(content), digest=digest)
 
 
-def _ingest_batch(writer: Writer, folder: Path, batch: list[_File], remove: bool, report: IngestReport) -> None:
+def _ingest_batch(
+    writer: Writer, folder: Path, batch: list[_File], remove: bool, report: IngestReport
+) -> None:
     good = [file for file in batch if file.record is not None]
     written = writer.write([file.record for file in good if file.record is not None])
     for position, why in written.refused:
@@ -171,7 +177,7 @@ def _ingest_batch(writer: Writer, folder: Path, batch: list[_File], remove: bool
     if remove:
         for position in (*written.new, *written.duplicates):
             with suppress(OSError):
-                os.unlink(f"{folder}/{good[position].name}")
+                os.unlink(f"{folder}/{good[position].name}")  # noqa: PTH108 - a Path for each is slow
     report.ingested += len(written.new)
     report.duplicates += len(written.duplicates)
     report.rows += written.rows
@@ -183,9 +189,7 @@ def _set_aside(writer: Writer, folder: Path, files: list[_File], remove: bool, r
     for file in files:
         source = folder / file.name
         target = _free_name(folder, file) if remove else None
-        noted.append(
-            Aside(str(folder), file.name, _digest(file), file.size, file.problem, str(target or ""))
-        )
+        noted.append(Aside(str(folder), file.name, _digest(file), file.size, file.problem, str(target or "")))
         moves.append((source, target))
         report.set_aside.append((str(source), file.problem))
     writer.note_aside(noted, round(time.time() * 1000))

@@ -178,7 +178,9 @@ class JobRun:
     @property
     def first(self) -> Allocation:
         """The allocation that was opened first; it stands for the job's identity."""
-        return min((share.allocation for share in self.shares), key=lambda one: (not one.opened_sure, one.opened))
+        return min(
+            (share.allocation for share in self.shares), key=lambda one: (not one.opened_sure, one.opened)
+        )
 
     @property
     def opened(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, func, or_, select
 
 from slurm_guard.store import schema
 from slurm_guard.store.model import CLEAN, ActionRow, Allocation, FindingRow, RunRow
@@ -42,7 +42,7 @@ _ALLOCATION_PLAIN = (
 def runs(
     connection: Connection, *where: ColumnElement[bool], most: int | None = None, newest: bool = False
 ) -> list[RunRow]:
-    """Runs (not action records) that meet all conditions on `schema.runs`, by time; without their findings."""
+    """Runs (not action records) that meet all conditions on `schema.runs`, by time, without findings."""
     order = _runs.c.started.desc() if newest else _runs.c.started.asc()
     query = _run_query().where(_runs.c.kind == "run", *where).order_by(order).limit(most)
     return [_run(row) for row in connection.execute(query)]
@@ -116,7 +116,7 @@ def actions(
 ) -> list[ActionRow]:
     """Actions (drain, resume, refuse, tell) by node, name, run and time, newest first."""
     table = schema.actions
-    where = _window(table.c.at, since, until)
+    where: list[ColumnElement[bool]] = _window(table.c.at, since, until)
     if nodes is not None:
         where.append(table.c.node_id.in_(list(nodes)))
     if names is not None:
@@ -130,7 +130,9 @@ def actions(
     return [_action(row) for row in connection.execute(query)]
 
 
-def allocations(connection: Connection, *where: ColumnElement[bool], most: int | None = None) -> list[Allocation]:
+def allocations(
+    connection: Connection, *where: ColumnElement[bool], most: int | None = None
+) -> list[Allocation]:
     """Allocations that meet all conditions on `schema.allocations`, newest first."""
     table = schema.allocations
     query = select(table, _nodes.c.cluster, _nodes.c.name).join(_nodes, _nodes.c.id == table.c.node_id)
@@ -152,15 +154,24 @@ def overlapping(connection: Connection, node: int, start: int, end: int | None) 
     return allocations(connection, *where)
 
 
-def node_numbers(connection: Connection, names: Iterable[str], cluster: str | None = None) -> dict[tuple[str, str], int]:
+def node_numbers(
+    connection: Connection, names: Iterable[str], cluster: str | None = None
+) -> dict[tuple[str, str], int]:
     """The numbers of nodes by (cluster, name); names that are not on record are left out."""
     found: dict[tuple[str, str], int] = {}
     for some in chunks(list(names)):
-        where = [_nodes.c.name.in_(some)]
+        where: list[ColumnElement[bool]] = [_nodes.c.name.in_(some)]
         if cluster is not None:
             where.append(_nodes.c.cluster == cluster)
         query = select(_nodes.c.cluster, _nodes.c.name, _nodes.c.id).where(*where)
         found.update({(row.cluster, row.name): row.id for row in connection.execute(query)})
+    return found
+
+
+def first_run(connection: Connection, nodes: Sequence[int], since: int, until: int) -> int | None:
+    """When the first run of some nodes within [since, until] began."""
+    query = select(func.min(_runs.c.started)).where(_runs.c.node_id.in_(nodes), _runs.c.kind == "run")
+    found: int | None = connection.scalar(query.where(at(_runs.c.started, since, until)))
     return found
 
 
@@ -176,7 +187,7 @@ def chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _window(column: Any, since: int | None, until: int | None) -> list[ColumnElement[bool]]:
-    where = []
+    where: list[ColumnElement[bool]] = []
     if since is not None:
         where.append(column >= since)
     if until is not None:
@@ -185,7 +196,7 @@ def _window(column: Any, since: int | None, until: int | None) -> list[ColumnEle
 
 
 def _run_query() -> Select[Any]:
-    columns = [
+    columns: list[Any] = [
         _runs,
         _nodes.c.cluster,
         _nodes.c.name.label("node"),
@@ -205,14 +216,14 @@ def _run_query() -> Select[Any]:
 
 
 def _run(row: Row[Any]) -> RunRow:
-    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    found = row._mapping
     return RunRow(
         run_id=found["run_id"].hex(),
         cluster=found["cluster"],
         node=found["node"],
         drill=bool(found["drill"]),
-        passed=_list(found["passed_names"]),
-        skipped=_list(found["skipped_names"]),
+        passed=(found["passed_names"] or "").split(),
+        skipped=(found["skipped_names"] or "").split(),
         others=_list(found["others"]),
         coverage=_object(found["coverage"]),
         decisions=_list(found["decisions"]),
@@ -233,7 +244,7 @@ def _findings(
 
 
 def _finding(row: Row[Any]) -> FindingRow:
-    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    found = row._mapping
     return FindingRow(
         node=found["name"],
         at=found["started"],
@@ -245,13 +256,13 @@ def _finding(row: Row[Any]) -> FindingRow:
 
 
 def _action(row: Row[Any]) -> ActionRow:
-    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    found = row._mapping
     plain = {name: found[name] for name in _ACTION_PLAIN}
     return ActionRow(node=found["name"], by=found["by"], user=found["user"], mode=found["mode"], **plain)
 
 
 def _allocation(row: Row[Any]) -> Allocation:
-    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    found = row._mapping
     return Allocation(
         cluster=found["cluster"],
         node=found["name"],

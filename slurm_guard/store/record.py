@@ -23,7 +23,8 @@ KINDS = ("run", "action")
 
 _RUN_ID = re.compile(r"[0-9a-fA-F]{32}")
 _WORD = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
-_NUMBER = (int, float)
+_NUMBER: Any = (int, float)
+_TEXT_ONLY = frozenset((str,))
 _MOST = 2**63 - 1
 #: Key: (accepted types, required). None is accepted for every key that is not required.
 _KEYS: dict[str, tuple[tuple[type, ...], bool]] = {
@@ -96,7 +97,7 @@ def parse(content: bytes) -> Record:
         _refuse(f"{len(content)} bytes, at most {LARGEST} are a record")
     try:
         text = content.decode()
-        data = json.loads(text, parse_constant=_no_constant)
+        data = _DECODER.decode(text)
         if "\\u" in text:
             _check_text(data)
         _check(data)
@@ -125,6 +126,9 @@ def _refuse(what: str) -> NoReturn:
 
 def _no_constant(name: str) -> NoReturn:
     _refuse(f"holds {name}, which is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _check_text(value: Any) -> None:
@@ -170,7 +174,7 @@ def _check_keys(data: dict[str, Any], kind: str) -> None:
         if value is None:
             if required:
                 _refuse(f"has no {key}")
-        elif not isinstance(value, types) or (value is True or value is False) and bool not in types:
+        elif type(value) not in types:
             _refuse(f"{key} is {type(value).__name__}, expected {types[0].__name__}")
         elif types is _NUMBER and not -_MOST <= value <= _MOST:
             _refuse(f"{key} is beyond 64 bits")
@@ -181,8 +185,7 @@ def _check_run(data: dict[str, Any]) -> None:
     if data["status"] not in STATUSES:
         _refuse(f"status is {data['status']!r:.40}, expected one of {', '.join(STATUSES)}")
     for key in ("passed", "skipped"):
-        names = data.get(key) or ()
-        if not all(isinstance(name, str) for name in names):
+        if not _TEXT_ONLY.issuperset(map(type, data.get(key) or ())):
             _refuse(f"{key} is not a list of check names")
     for key in ("values", "growths"):
         for name, value in (data.get(key) or {}).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slurm_guard.core.outcome import PASS, SKIP
 from slurm_guard.store.record import FINDING_TEXTS, KEYS, Record, milliseconds
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Rows:
         for result in data.get("results") or ():
             worst[result["check"]] = result["status"]
             for finding in result["findings"]:
-                self.findings.append(_finding(finding, result["check"], run, node, started))
+                if finding["status"] not in (PASS, SKIP):
+                    self.findings.append(_finding(finding, result["check"], run, node, started))
         self.results.extend((run, check, status) for check, status in worst.items())
 
     def _add_samples(self, data: dict[str, Any], run: int, names: Names) -> None:
@@ -87,7 +89,9 @@ class Rows:
 def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
     data = record.data
     machine, plan = data.get("machine") or {}, data.get("plan") or {}
-    boot = names.number("boots", (node, *(str(machine.get(k) or "") for k in ("boot_id", "machine_id", "serial"))))
+    boot = names.number(
+        "boots", (node, *(str(machine.get(k) or "") for k in ("boot_id", "machine_id", "serial")))
+    )
     guard = names.number(
         "guards",
         (
@@ -131,13 +135,14 @@ def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
 
 
 def _list_number(checks: list[str] | None, names: Names) -> int | None:
-    return names.number("check_lists", (_json(checks),)) if checks else None
+    """The number of a list of check names, which hold no spaces."""
+    return names.number("check_lists", (" ".join(checks),)) if checks else None
 
 
 def _finding(finding: dict[str, Any], check: str, run: int, node: int, started: int) -> tuple[Any, ...]:
     get = finding.get
     value = get("value")
-    is_number = type(value) in (int, float)
+    number = float(value) if type(value) is int or type(value) is float else None
     unknown = finding.keys() - _FINDING_KEYS
     return (
         None,
@@ -151,8 +156,8 @@ def _finding(finding: dict[str, Any], check: str, run: int, node: int, started: 
         get("device_id"),
         get("message") or "",
         get("metric"),
-        float(value) if is_number else None,
-        None if is_number or value is None else _json(value),
+        number,
+        None if number is not None or value is None else _json(value),
         get("unit"),
         _json(get("reference")),
         get("blame"),
@@ -221,7 +226,7 @@ def _texts(items: Iterable[Any]) -> list[str]:
 
 def _start_time(value: Any) -> int | None:
     """Slurm's start time, in seconds or as ISO text, as milliseconds; None if it is neither."""
-    if type(value) in (int, float) and 0 < value < 1e11:
+    if isinstance(value, (int, float)) and 0 < value < 1e11:
         return round(value * 1000)
     return milliseconds(value, "start_time") if isinstance(value, str) and value else None
 

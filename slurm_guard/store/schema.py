@@ -73,7 +73,7 @@ guards = Table(
     UniqueConstraint("guard_version", "check_set", "plan_hash", "plan_state", "plan_problem"),
 )
 
-#: Lists of check names (JSON) that passed or were skipped together.
+#: Lists of check names (with a space between) that passed or were skipped together.
 check_lists = Table("check_lists", metadata, _id(), Column("names", Text, nullable=False, unique=True))
 
 #: Names of measured series: `metric` or `metric device`.

@@ -1,0 +1,178 @@
+"""Which findings of a job's runs may explain its end, how strongly each speaks, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slurm_guard.core.errors import RecordError
+from slurm_guard.core.outcome import FAIL, TIMEOUT, WARN
+from slurm_guard.diagnosis import rules
+from slurm_guard.store.record import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurm_guard.store.model import FindingRow, JobRun, NodeShare, RunRow
+
+BEFORE, DURING, AFTER = "before", "during", "after"
+
+
+@dataclass(slots=True)
+class Evidence:
+    """One finding as evidence: `grade` weak, medium or strong, `reasons` in sentences.
+
+    `given` is True if the device was the job's own, False if it was not, None if that cannot be told (or the
+    fault is the whole node's). `shared_with` are the ids of other jobs on the node at that time.
+    """
+
+    finding: FindingRow
+    node: str
+    phase: str
+    seen_by: str
+    grade: str
+    at: int
+    given: bool | None = None
+    refusal: bool = False
+    echo: bool = False
+    shared_with: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def blame(self) -> str:
+        """Whose fault the finding is: its own word, else by its tier."""
+        return self.finding.blame or ("job" if self.finding.tier == "JOB" else "node")
+
+    @property
+    def key(self) -> tuple[int, int, int, int, int]:
+        """Orders evidence, the likeliest first cause first."""
+        return (
+            int(self.echo),
+            -rules.GRADES.index(self.grade),
+            rules.tier_rank(self.finding.tier),
+            0 if self.finding.status == FAIL else 1,
+            self.at,
+        )
+
+
+def weigh(run: JobRun) -> list[Evidence]:
+    """All evidence of one run of a job, the likeliest first cause first; each fault of a device once."""
+    best: dict[tuple[str, str, str], Evidence] = {}
+    for share in run.shares:
+        for one in _of_share(share):
+            key = (one.node, one.finding.fault, one.finding.device)
+            if key not in best or one.key < best[key].key:
+                best[key] = one
+    return sorted(best.values(), key=lambda one: one.key)
+
+
+def is_given(finding: FindingRow, gpus: list[str]) -> bool | None:
+    """Was this device given to a job with these GPU tokens (indices or UUIDs)? None: cannot be told.
+
+    Devices other than GPUs (ports, mounts) serve every job on the node, so the answer is None too.
+    """
+    if not finding.device.startswith("gpu"):
+        return None
+    name, _, _ = finding.device.partition("/")
+    tokens = {f"gpu{token}" if token.isdigit() else token for token in gpus}
+    if tokens & {finding.device, name, finding.device_id or ""}:
+        return True
+    indices = [token for token in gpus if token.isdigit()]
+    if len(indices) == len(gpus) and name[3:].isdigit():
+        return False
+    uuids = [token for token in gpus if token.startswith("GPU-")]
+    return False if len(uuids) == len(gpus) and (finding.device_id or "").startswith("GPU-") else None
+
+
+def _of_share(share: NodeShare) -> Iterator[Evidence]:
+    before = {(one.fault, one.device) for one in (share.prolog.findings if share.prolog else ())}
+    seen = [(share.prolog, BEFORE), *((one, DURING) for one in share.events), (share.epilog, DURING)]
+    seen += [(one, AFTER) for one in share.after]
+    for run, phase in seen:
+        for finding in run.findings if run is not None else ():
+            if run is not None and finding.status in (FAIL, TIMEOUT, WARN) and finding.tier != "NOTE":
+                yield _judge(share, run, finding, phase, before)
+
+
+def _judge(
+    share: NodeShare, run: RunRow, finding: FindingRow, phase: str, before: set[tuple[str, str]]
+) -> Evidence:
+    one = Evidence(finding, share.node, phase, run.hook, "strong", _when(finding, run))
+    one.given = is_given(finding, share.allocation.gpus)
+    one.echo = finding.fault in rules.ECHOES
+    one.shared_with = sorted({other.job_id for other in share.neighbours})
+    one.refusal = run.refused and _refused_for(run, finding)
+    _weigh_phase(one, share, before)
+    _weigh_device(one, share)
+    _limit(one, rules.highest_grade(finding.tier, finding.status), "")
+    if one.echo:
+        _limit(one, "weak", "this fault is an echo of another one and never a first cause")
+    return one
+
+
+def _refused_for(run: RunRow, finding: FindingRow) -> bool:
+    named = [d for d in run.decisions if d.get("action") == "refuse"]
+    if not named:
+        return True
+    return any(d.get("fault") == finding.fault and (d.get("device") or "") == finding.device for d in named)
+
+
+def _weigh_phase(one: Evidence, share: NodeShare, before: set[tuple[str, str]]) -> None:
+    """When it was seen: new during the job is strongest."""
+    known = (one.finding.fault, one.finding.device) in before
+    if one.refusal:
+        one.reasons.append("the prolog refused the job for it")
+    elif one.phase == BEFORE:
+        _limit(one, "medium", "the prolog saw it before the job began, and let it run")
+    elif one.phase == AFTER:
+        _limit(one, "medium", "it was first seen within 5 minutes after the job's end")
+    elif known and not one.finding.event:
+        _limit(one, "medium", "it was there before the job began")
+    elif one.seen_by == "epilog":
+        one.reasons.append("the epilog saw it and the prolog did not: it is new since the job began")
+        if share.prolog is None:
+            one.reasons[-1] = "the epilog saw it; without the prolog's run it may be older than the job"
+            _limit(one, "medium", "")
+    else:
+        _weigh_window(one, share)
+
+
+def _weigh_window(one: Evidence, share: NodeShare) -> None:
+    """Seen between prolog and epilog: the last 10 minutes count."""
+    end = share.allocation.closed
+    if end is None:
+        one.reasons.append("it was seen while the job runs")
+    elif one.at >= end - rules.BEFORE_END_MS:
+        one.reasons.append("it was seen in the job's last 10 minutes")
+    elif one.finding.event:
+        _limit(one, "medium", "it happened during the job, earlier than its last 10 minutes")
+    else:
+        _limit(one, "weak", "it was seen earlier than the job's last 10 minutes")
+
+
+def _weigh_device(one: Evidence, share: NodeShare) -> None:
+    """Whose device it was."""
+    device = one.finding.device or "the node"
+    if one.given is True:
+        one.reasons.append(f"{device} was given to this job")
+    elif one.given is False:
+        _limit(one, "weak", f"{device} was not given to this job")
+    elif one.finding.device.startswith("gpu") and share.allocation.gpus:
+        _limit(one, "medium", f"whether {device} was given to this job cannot be told from the records")
+
+
+def _limit(one: Evidence, grade: str, reason: str) -> None:
+    if reason:
+        one.reasons.append(reason)
+    if rules.GRADES.index(grade) < rules.GRADES.index(one.grade):
+        one.grade = grade
+
+
+def _when(finding: FindingRow, run: RunRow) -> int:
+    """When it happened: the finding's own time if it has one that makes sense, else the run's."""
+    if finding.since:
+        try:
+            return min(milliseconds(finding.since, "since"), run.ended)
+        except RecordError:
+            return run.started
+    return run.started

@@ -1,0 +1,224 @@
+"""The verdict on one run of a job, from evidence, Slurm's word and what is missing. No I/O of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from slurm_guard.diagnosis import rules
+from slurm_guard.diagnosis.evidence import Evidence, weigh
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slurm_guard.diagnosis.accounting import Told
+    from slurm_guard.diagnosis.coverage import Missing
+    from slurm_guard.store.fleet import Elsewhere, Peers
+    from slurm_guard.store.model import ActionRow, JobRun
+
+
+class Fleet(Protocol):
+    """What a verdict asks about other nodes and jobs."""
+
+    def peers(self, one: Evidence) -> Peers:
+        """How other nodes judged the same check near that time."""
+
+    def elsewhere(self, one: Evidence) -> Elsewhere:
+        """Which other jobs had the same fault on the same device."""
+
+    def drained(self, node: str) -> ActionRow | None:
+        """The drain of a node that still stands, if we did one."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was wrong. `blame`: node, job, fabric, storage, unknown, or none (nothing was wrong).
+
+    `confidence`: high, medium or low, with the sentences in `why`. `safe` to resubmit: yes, no, exclude (yes,
+    but not on `node`) or unknown. `causes` are all pieces of evidence, the likeliest first cause first.
+    """
+
+    blame: str
+    confidence: str
+    what: str
+    why: list[str] = field(default_factory=list)
+    node: str = ""
+    device: str = ""
+    fault: str = ""
+    safe: str = "unknown"
+    safe_why: str = ""
+    next_step: str = ""
+    causes: list[Evidence] = field(default_factory=list)
+
+
+def diagnose(run: JobRun, told: Told, missing: Sequence[Missing], fleet: Fleet) -> Verdict:
+    """Judge one run of a job. Without evidence it is `unknown`, and never healthy with runs missing."""
+    causes = weigh(run)
+    first = _first_cause(causes, told, run)
+    verdict = _from_state(run, told, missing) if first is None else _from_evidence(first, told, run, fleet)
+    verdict.causes = causes
+    _weigh_missing(verdict, missing)
+    _advise(verdict, first, run, fleet)
+    return verdict
+
+
+def _first_cause(causes: list[Evidence], told: Told, run: JobRun) -> Evidence | None:
+    """The likeliest first cause, if any is good enough to name."""
+    real = [one for one in causes if not one.echo]
+    if not real:
+        return None
+    first = real[0]
+    if _succeeded(told, run):
+        # A job that ended well needs no explanation, but a broken node beneath it must be named.
+        is_broken = first.grade != "weak" and rules.tier_rank(first.finding.tier) == 0
+        return first if is_broken else None
+    if told.state in ("OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "CANCELLED") and first.grade != "strong":
+        return None
+    return first
+
+
+def _succeeded(told: Told, run: JobRun) -> bool:
+    if told.state:
+        return told.succeeded
+    return run.exit_code == "0:0" and not _refusals(run)
+
+
+def _refusals(run: JobRun) -> list[str]:
+    return [share.node for share in run.shares if share.prolog is not None and share.prolog.refused]
+
+
+def _from_evidence(first: Evidence, told: Told, run: JobRun, fleet: Fleet) -> Verdict:
+    verdict = Verdict(first.blame, rules.CONFIDENCE[first.grade], _sentence(first))
+    verdict.why = list(first.reasons)
+    verdict.node, verdict.device, verdict.fault = first.node, first.finding.device, first.finding.fault
+    if first.refusal and verdict.blame == "unknown":
+        verdict.blame = "node"
+    _ask_peers(verdict, first, fleet)
+    _ask_history(verdict, first, fleet)
+    _share_blame(verdict, first)
+    if _succeeded(told, run):
+        verdict.why.append("the job itself ended well, so check that its results are whole")
+    return verdict
+
+
+def _sentence(first: Evidence) -> str:
+    finding = first.finding
+    seen = finding.message.rstrip(".") or f"{finding.fault} {finding.device}".strip()
+    if first.refusal:
+        return f"{first.node} refused the job before it began: {seen}"
+    when = {"before": "before the job began", "during": "during the job", "after": "right after the job"}
+    return f"On {first.node} {when[first.phase]}: {seen}"
+
+
+def _ask_peers(verdict: Verdict, first: Evidence, fleet: Fleet) -> None:
+    """One node's trouble with a shared thing is the node's; many nodes' trouble is not."""
+    owner = next((who for prefix, who in rules.SHARED_CHECKS if first.finding.check.startswith(prefix)), "")
+    if not owner and verdict.blame not in ("storage", "fabric"):
+        return
+    found = fleet.peers(first)
+    passed, failed = len(found.passed), len(found.failed)
+    if failed and failed >= passed:
+        verdict.blame = owner or verdict.blame
+        verdict.why.append(f"{_nodes(failed)} saw the same at that time")
+    elif passed:
+        verdict.blame = "node"
+        verdict.why.append(
+            f"the same check passed on {_nodes(passed)} at that time, so it is this node's own"
+        )
+    elif verdict.blame in ("storage", "fabric"):
+        _lower(verdict, "no other node's run is on record to compare with")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} other node" + ("s" if count != 1 else "")
+
+
+def _ask_history(verdict: Verdict, first: Evidence, fleet: Fleet) -> None:
+    """The same application fault in other people's jobs on one device speaks for the device."""
+    if verdict.blame != "job" or not first.finding.device:
+        return
+    found = fleet.elsewhere(first)
+    if len(found.jobs) >= 2 and len(found.users) >= 2:
+        jobs = ", ".join(str(job) for job in sorted(found.jobs)[:5])
+        verdict.blame = "node"
+        verdict.confidence = "medium"
+        verdict.why.append(f"jobs of other users had the same fault on the same device: {jobs}")
+    elif found.jobs:
+        jobs = ", ".join(str(job) for job in sorted(found.jobs)[:5])
+        _lower(verdict, f"another job had the same fault on the same device ({jobs}), so it may be the node")
+
+
+def _share_blame(verdict: Verdict, first: Evidence) -> None:
+    """A job's fault that the whole node shows, while several jobs run there, blames none and names all."""
+    if verdict.blame == "job" and first.given is not True and first.shared_with:
+        jobs = ", ".join(str(job) for job in first.shared_with)
+        verdict.blame = "unknown"
+        verdict.confidence = "low"
+        verdict.why.append(f"it is node-wide and other jobs ran there too ({jobs}): one of them, or this one")
+
+
+def _from_state(run: JobRun, told: Told, missing: Sequence[Missing]) -> Verdict:
+    """No hook saw a cause: Slurm's state, or nothing, explains the end."""
+    absent = any(one.gap for one in missing)
+    if _succeeded(told, run):
+        what = "The job ended well"
+        if absent:
+            return Verdict("none", "low", f"{what}; with runs missing, its nodes cannot be called healthy")
+        return Verdict("none", "high", f"{what}, and no fault is on record on its nodes")
+    known = rules.STATES.get(told.state)
+    if known is not None:
+        why = [f"Slurm calls the run {told.state}, and no hook saw a fault that explains more"]
+        return Verdict(known.blame, known.confidence, known.what, why, safe=known.safe, safe_why=known.why)
+    if not told.ended and run.closed is None:
+        return Verdict(
+            "unknown", "low", "No end is on record: the job still runs, or its epilogs are missing"
+        )
+    code = told.exit or run.exit_code or ""
+    ended = f"The job ended with exit code {code}" if code else "How the job ended is not on record"
+    seen = "its runs on record show no fault" if absent else "no hook saw a fault on any of its nodes"
+    return Verdict("unknown", "low", f"{ended}, and {seen}", ["nothing on record explains the end"])
+
+
+def _weigh_missing(verdict: Verdict, missing: Sequence[Missing]) -> None:
+    """Missing runs lower the confidence, most of all those of the suspect node."""
+    gone = [one for one in missing if one.gap]
+    own = [one for one in gone if one.node == verdict.node]
+    if own:
+        _lower(verdict, f"{', '.join(sorted({one.what for one in own}))} of {verdict.node} is not on record")
+    elif gone and verdict.confidence == "high":
+        names = sorted({one.node for one in gone})
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        _lower(verdict, f"runs of {shown} are not on record, so an earlier cause may be missing")
+
+
+def _lower(verdict: Verdict, reason: str) -> None:
+    verdict.confidence = rules.LEVELS[max(0, rules.LEVELS.index(verdict.confidence) - 1)]
+    verdict.why.append(reason)
+
+
+def _advise(verdict: Verdict, first: Evidence | None, run: JobRun, fleet: Fleet) -> None:
+    """Is it safe to resubmit, and what comes next."""
+    remedy = first.finding.remedy if first is not None and verdict.blame != "unknown" else ""
+    verdict.next_step = remedy or rules.NEXT[verdict.blame].format(node=verdict.node or run.shares[0].node)
+    if not verdict.safe_why:
+        verdict.safe, verdict.safe_why = _safe(verdict, first, fleet)
+
+
+def _safe(verdict: Verdict, first: Evidence | None, fleet: Fleet) -> tuple[str, str]:
+    node = verdict.node
+    if verdict.blame == "none":
+        return "yes", "nothing was wrong"
+    if verdict.blame == "unknown":
+        return "unknown", "the cause is not known"
+    if verdict.blame == "job":
+        return "no", "it will fail again until the job itself is changed"
+    if verdict.blame == "storage":
+        return "no", "every node meets the same storage: wait until it answers again"
+    if node and fleet.drained(node) is not None:
+        return "yes", f"{node} is out of service, so the job gets another node"
+    if first is not None and first.refusal:
+        return (
+            "yes",
+            "Slurm requeues a refused job; if it is held: `scontrol release`",
+        )
+    return "exclude", f"{node} is not drained by us: submit with `--exclude={node}`"

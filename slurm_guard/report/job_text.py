@@ -1,0 +1,184 @@
+"""The job report as text: at most 80 columns, plain, in UTC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slurm_guard.report.job_nodes import fold, node_table
+from slurm_guard.report.layout import clean, columns_of, section, span, table, unix, when, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WIDTH = 80
+_SAFE = {"yes": "yes", "no": "no", "exclude": "yes, on other nodes", "unknown": "not known"}
+_WHAT = {"all": "all runs", "between": "health checks"}
+_MOST_OTHERS = 10
+_MOST_LINES = 12
+
+
+def text(report: dict[str, Any], width: int = WIDTH) -> str:
+    """The page of a report; every line fits `width` columns, times are UTC."""
+    lines = _title(report, width)
+    if not report["runs"]:
+        lines += _no_runs(report, width)
+    for position, run in enumerate(report["runs"], 1):
+        if len(report["runs"]) > 1:
+            lines += ["", _run_title(run, position, len(report["runs"]), width)]
+        lines += _run(run, width)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _title(report: dict[str, Any], width: int) -> list[str]:
+    name = f"Job {report['job_id']}"
+    if report["array_job_id"] is not None and report["array_task_id"] is not None:
+        name += f" (array {report['array_job_id']}_{report['array_task_id']})"
+    if report["het_job_id"] is not None:
+        name += f" (part of {report['het_job_id']})"
+    if report["cluster"]:
+        name += f" on {clean(report['cluster'])}"
+    user = report["user"] or "-"
+    user += f" ({report['uid']})" if report["uid"] is not None else ""
+    pairs = [
+        ("user", user),
+        ("partition", report["partition"]),
+        ("account", report["account"]),
+        ("name", report["name"]),
+    ]
+    return [*wrap(name, width), *_pairs(pairs, width)]
+
+
+def _pairs(pairs: Iterable[tuple[str, Any]], width: int) -> list[str]:
+    """`key value` pairs, as many to a line as fit; empty ones are left out."""
+    lines: list[str] = []
+    for key, value in pairs:
+        if not value:
+            continue
+        part = f"{key} {clean(value)}"
+        if lines and columns_of(lines[-1]) + columns_of(part) + 3 <= width:
+            lines[-1] += f"   {part}"
+        else:
+            lines += wrap(part, width, "  ", "    ") if columns_of(part) > width - 2 else [f"  {part}"]
+    return lines
+
+
+def _no_runs(report: dict[str, Any], width: int) -> list[str]:
+    said = f"Slurm calls it {clean(report['slurm_state'])}"
+    nodes = f" on {clean(report['slurm_nodes'])}" if report["slurm_nodes"] else ""
+    why = "no run of a hook is on record, so nothing can be said of its nodes"
+    step = "Run `sguard ingest DIR` on the nodes' spools; `sguard doctor` says whether the hooks run."
+    return [
+        *section("VERDICT: unknown, low confidence", wrap(f"{said}{nodes}; {why}.", width, "  ")),
+        *_labelled("next step", step, width),
+    ]
+
+
+def _run_title(run: dict[str, Any], position: int, of: int, width: int) -> str:
+    restart = "" if run["restart"] is None else f", restart {run['restart']}"
+    head = f"--- Run {position} of {of}{restart} "
+    return head + "-" * max(0, width - columns_of(head))
+
+
+def _run(run: dict[str, Any], width: int) -> list[str]:
+    return [
+        *_header(run, width),
+        *_verdict(run, width),
+        *section("NODES  prolog -> during -> epilog", node_table(run, width)),
+        *_others(run, width),
+        *section("WHAT WAS DONE", _actions(run, width)),
+        *section("COVERAGE", _coverage(run["coverage"], width)),
+    ]
+
+
+def _header(run: dict[str, Any], width: int) -> list[str]:
+    state = run["state"] or "unknown"
+    exit_code = run["exit_code"]
+    if exit_code and run["exit_from"] == "epilog":
+        exit_code += " (from the epilog)"
+    elapsed = None if run["elapsed_s"] is None else span(round(run["elapsed_s"] * 1000))
+    count = len(run["nodes"])
+    nodes = f"{fold(run['nodes'])} ({count})" if count > 1 else fold(run["nodes"])
+    lines = _pairs(
+        [("nodes", nodes), ("state", state), ("exit", exit_code), ("reason", run["reason"])], width
+    )
+    submitted, started, ended = (
+        when(unix(run[k])) if run[k] else None for k in ("submitted", "started", "ended")
+    )
+    lines += _pairs([("submitted", submitted)], width)
+    lines += _pairs([("started", started), ("ended", ended or "no end on record"), ("took", elapsed)], width)
+    for said in run["unknown"]:
+        lines += wrap(said, width, "  not known: ")
+    return lines
+
+
+def _verdict(run: dict[str, Any], width: int) -> list[str]:
+    verdict = run["verdict"]
+    blame = "nothing was wrong" if verdict["blame"] == "none" else f"blame {verdict['blame']}"
+    lines = ["", f"VERDICT: {blame}, {verdict['confidence']} confidence"]
+    lines += wrap(f"{verdict['what']}.", width, "  ")
+    for reason in verdict["why"]:
+        lines += wrap(reason, width, "  - ")
+    safe = verdict["resubmit"]
+    lines += _labelled("resubmit", f"{_SAFE.get(safe['safe'], safe['safe'])}: {safe['why']}", width)
+    return lines + _labelled("next step", verdict["next_step"], width)
+
+
+def _labelled(label: str, value: str, width: int) -> list[str]:
+    return wrap(value, width, f"  {label}: ", "      ")
+
+
+def _others(run: dict[str, Any], width: int) -> list[str]:
+    node = run["verdict"]["node"]
+    if not node:
+        return []
+    others = run["others"]
+    title = f"OTHER JOBS ON {node}"
+    if not others:
+        return section(title, ["  none at the same time, and none that failed there within a day"])
+    rows = [
+        (
+            one["job_id"],
+            one["user"] or "-",
+            f"{when(unix(one['opened']))[5:16] if one['opened'] else '?'} to {_until(one)}",
+            f"exit {one['exit_code']}" if one["exit_code"] else "no end on record",
+            "at the same time" if one["at_the_same_time"] else "",
+        )
+        for one in others[:_MOST_OTHERS]
+    ]
+    lines = table(rows, width, most=(12, 16))
+    if len(others) > _MOST_OTHERS:
+        lines.append(f"  and {len(others) - _MOST_OTHERS} more")
+    return section(title, lines)
+
+
+def _until(one: dict[str, Any]) -> str:
+    return when(unix(one["closed"]))[5:16] if one["closed"] else "now"
+
+
+def _actions(run: dict[str, Any], width: int) -> list[str]:
+    lines: list[str] = []
+    for one in run["actions"][-_MOST_LINES:]:
+        reason = f' "{one["reason"]}"' if one["reason"] else ""
+        by = f" by {one['user']}" if one["user"] else f" by the {one['by']}"
+        said = (
+            f"{when(unix(one['at']), date=False)} {one['action']} {one['node']}{reason}: {one['outcome']}{by}"
+        )
+        lines += wrap(f"{said}; {one['why']}" if one["why"] else said, width, "  ", "    ")
+    return lines or ["  Nothing: no drain, refusal or resume on the job's nodes."]
+
+
+def _coverage(coverage: dict[str, Any], width: int) -> list[str]:
+    if coverage["complete"]:
+        return ["  Complete: every run of every node is on record and saw everything."]
+    lines = [] if coverage["missing"] else ["  Every run of every node is on record."]
+    for head, rows in (("missing", coverage["missing"]), ("partly seen", coverage["partial"])):
+        for (what, why), names in _by_reason(rows).items():
+            lines += wrap(f"{head}: {fold(names)}, {_WHAT.get(what, what)}: {why}", width, "  ", "    ")
+    return lines
+
+
+def _by_reason(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        found.setdefault((row["what"], row["why"]), []).append(row["node"])
+    return found

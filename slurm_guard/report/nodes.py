@@ -1,0 +1,102 @@
+"""The overview of all nodes: `build` makes the JSON object, `text` a table of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from slurm_guard import __version__
+from slurm_guard.report.job_nodes import fold
+from slurm_guard.report.layout import iso, span, table, unix, wrap
+from slurm_guard.report.node import state_of
+from slurm_guard.store import fleet
+from slurm_guard.store.model import CLEAN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slurm_guard.store import Store
+
+SCHEMA = "1.0"
+WIDTH = 80
+#: A node without a run for so long is called silent.
+SILENT_MS = fleet.SILENCE_MS
+
+
+def build(
+    store: Store, names: Iterable[str] | None = None, cluster: str | None = None, now: int | None = None
+) -> dict[str, Any]:
+    """The state of all nodes on record, or of those named; `now` in milliseconds tells who is silent.
+
+    Raises StoreError if the store fails. Names that are not on record are listed under `not_on_record`.
+    """
+    wanted = None if names is None else list(names)
+    moment = round(time.time() * 1000) if now is None else now
+    rows = [
+        {**state_of(one), "silent_ms": None if one.last is None else max(0, moment - one.last.ended)}
+        for one in fleet.node_states(store, wanted, cluster)
+    ]
+    known = {row["node"] for row in rows}
+    return {
+        "schema": SCHEMA,
+        "kind": "nodes",
+        "generated": iso(moment),
+        "guard_version": __version__,
+        "nodes": rows,
+        "not_on_record": [name for name in dict.fromkeys(wanted or ()) if name not in known],
+        "totals": _totals(rows),
+    }
+
+
+def _totals(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {
+        "nodes": len(rows),
+        "clean": sum(_is_quiet(row) for row in rows),
+        "with_faults": sum(bool(row["open_faults"]) for row in rows),
+        "drained": sum(row["drained"] is not None for row in rows),
+        "silent": sum(_is_silent(row) for row in rows),
+    }
+
+
+def _is_silent(row: dict[str, Any]) -> bool:
+    return row["silent_ms"] is None or row["silent_ms"] > SILENT_MS
+
+
+def _is_quiet(row: dict[str, Any]) -> bool:
+    """True for a node that needs no line of its own."""
+    return row["status"] in CLEAN and not (row["open_faults"] or row["drained"] or _is_silent(row))
+
+
+def text(report: dict[str, Any], width: int = WIDTH) -> str:
+    """One line per node that needs a look, the others folded; every line fits `width` columns."""
+    totals = report["totals"]
+    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in totals.items() if count)
+    lines = wrap(summary or "No node is on record yet.", width)
+    quiet = [row for row in report["nodes"] if _is_quiet(row)]
+    rows = [
+        (row["node"], row["status"], _seen(row), "drained" if row["drained"] else "", _what(row))
+        for row in report["nodes"]
+        if not _is_quiet(row)
+    ]
+    if rows:
+        titles = ("NODE", "STATUS", "LAST RUN", "", "OPEN FAULTS")
+        lines += ["", *table([titles, *rows], width, most=(24, 8, 14, 8))]
+    if quiet:
+        lines += ["", *wrap(fold([row["node"] for row in quiet]), width, f"  clean ({len(quiet)}): ", "    ")]
+    if report["not_on_record"]:
+        lines += ["", *wrap(fold(report["not_on_record"]), width, "  not on record: ", "    ")]
+    return "\n".join(lines) + "\n"
+
+
+def _seen(row: dict[str, Any]) -> str:
+    if row["last"] is None or unix(row["last"]["at"]) is None:
+        return "never"
+    return f"{span(row['silent_ms'])} ago"
+
+
+def _what(row: dict[str, Any]) -> str:
+    faults = [f"{one['fault']} {one['device']}".strip() for one in row["open_faults"]]
+    if not faults and row["drained"]:
+        return str(row["drained"]["reason"] or row["drained"]["fault"])
+    more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
+    return ", ".join(faults[:3]) + more or "-"
