@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import table
 from bench.setting import Setting
-from minicluster.simulated import unmount_all
+from minicluster.mounting import unmount_below
 
 PARTS = ("hooks", "hangs", "slurm_calls", "store", "report", "commands")
 
@@ -63,7 +63,7 @@ def main() -> int:
             try:
                 found += measure(part, setting)
             finally:
-                unmount_all(setting.folder)
+                unmount_below(setting.folder)
     print(table.as_json(found) if arguments.json else f"{where}\n\n{table.text(found)}", end="")
     return 0
 

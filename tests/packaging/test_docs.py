@@ -1,0 +1,50 @@
+"""The documentation hangs together: links, the index, decisions, and a place for every JSON answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("adr/*.md")])
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a page's headings get."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+    broken = []
+    for target, anchor in LINK.findall(text):
+        if "://" in target:
+            continue
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor[1:] not in anchors(file.read_text())):
+            broken.append(target + anchor)
+    assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text()
+    names = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+    assert {name for name in names if f"({name})" not in index} == set()
+
+
+def test_every_decision_has_the_parts_of_the_template() -> None:
+    parts = re.compile(r"(?:## |\*\*)Context.*(?:## |\*\*)Decision.*(?:## |\*\*)Consequence", re.DOTALL)
+    assert [page.name for page in DOCS.glob("adr/*.md") if not parts.search(page.read_text())] == []
+
+
+def test_every_json_answer_is_documented() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "slurm_guard/cli").glob("*.py"))
+    kinds = set(re.findall(r'emit_json\(\s*"(\w+)"', sources))
+    documented = set(re.findall(r"^## `(\w+)`", (DOCS / "json.md").read_text(), re.MULTILINE))
+    assert kinds == documented
