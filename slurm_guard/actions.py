@@ -1,0 +1,139 @@
+"""What a person asks for by hand: drain or resume a node through the ownership rules, with an audit record.
+
+The node's own return to service after clean healthchecks is the engine's; this is the cold side.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm_guard.core import reason as reasons
+from slurm_guard.core.errors import OwnershipError
+from slurm_guard.engine import faults, record, spool
+from slurm_guard.slurm import ownership
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from slurm_guard.core.paths import Places
+    from slurm_guard.core.plan import Plan
+    from slurm_guard.slurm.gateway import Gateway
+    from slurm_guard.slurm.ownership import Outcome
+
+_FAULT = re.compile(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_NO_LOGIN = 4294967295
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A drain that somebody wants. `fault` is empty where the reason is a person's own text."""
+
+    reason: str
+    fault: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How it ended. `unrecorded` says why there is no audit record; empty if there is one."""
+
+    outcome: Outcome
+    unrecorded: str = ""
+
+
+def wanted(words: list[str], device: str, checks: Collection[str]) -> Wanted:
+    """The drain that is meant by the words of a command line: a fault of a known check, or free text.
+
+    Raises ValueError: no word, a fault of no known check, a device without a fault, a forged reason of ours.
+    """
+    text = reasons.clean(" ".join(words))
+    if not text:
+        raise ValueError("the reason is empty; expected a fault (gpu_xid.79) or a text")
+    if text.upper().startswith((reasons.MARK, reasons.JOB_MARK)):
+        raise ValueError(f"{text!r}: give the fault without its mark, e.g. `gpu_xid.79 --device gpu3`")
+    if _FAULT.fullmatch(text) and text.partition(".")[0] in checks:
+        return Wanted(reasons.build(text, device), text, reasons.clean(device))
+    if device:
+        raise ValueError(f"{text!r} is no fault of a known check, so it has no device")
+    if _FAULT.fullmatch(text) and re.search(r"[._]", text):
+        raise ValueError(f"{text!r} looks like a fault, but no check has that name; `sguard check list`")
+    return Wanted(text)
+
+
+def drain(door: Gateway, places: Places, plan: Plan, node: str, order: Wanted) -> Done:
+    """Drain a node unless it is somebody else's; at most two calls to Slurm.
+
+    `plan` is this host's, `plan.node` its NodeName. The budget is not asked: a person decided. Never raises
+    for what Slurm says; see `ensure`.
+    """
+    outcome = ownership.safe_drain(door, node, order.reason, plan.owners)
+    request = {"fault": order.fault, "device": order.device, "reason": order.reason}
+    return Done(outcome, _put_on_record(places, plan, node, "drain", request, outcome))
+
+
+def resume(door: Gateway, places: Places, plan: Plan, node: str, written: str | None = None) -> Done:
+    """End a drain of ours; `written` is the reason on record, so that an edit by a person is noticed."""
+    outcome = ownership.safe_resume(door, node, plan.owners, written=written)
+    reason = outcome.node.reason if outcome.node else ""
+    parsed = reasons.parse(reason)
+    fault, device = (parsed.fault, parsed.device) if parsed else ("", "")
+    request = {"fault": fault, "device": device, "reason": reason}
+    if outcome and node == plan.node:
+        _forget_faults(places)
+    return Done(outcome, _put_on_record(places, plan, node, "resume", request, outcome))
+
+
+def ensure(outcome: Outcome) -> None:
+    """Raise for what was not done: OwnershipError if it was held, Slurm's own error if it failed."""
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.outcome != ownership.DONE:
+        raise OwnershipError(f"nothing was written: {outcome.why}")
+
+
+def _forget_faults(places: Places) -> None:
+    """A person's word that a node is good closes its open events, which else only a reboot would."""
+
+    def forget(found: faults.OpenFaults) -> None:
+        found.drained = None
+        found.open = {}
+
+    if os.path.exists(places.faults):  # noqa: PTH110 - places are plain paths
+        with suppress(OSError):
+            faults.change(places, forget)
+
+
+def _put_on_record(
+    places: Places, plan: Plan, node: str, kind: str, request: dict[str, Any], outcome: Outcome
+) -> str:
+    """Leave an action record in this host's spool; why it could not be, or an empty text."""
+    answer = str(outcome.error or "")
+    action = record.action(kind, request, outcome.outcome, outcome.why, answer=answer, calls=outcome.calls)
+    content = record.of_actions(places, plan, "cli", None, [action])
+    content["user"] = person()
+    if node != plan.node:
+        # The record is about another machine than the one it was made on.
+        content.update(node=node, machine={})
+    try:
+        spool.write(places, content, plan.spool)
+    except OSError as error:
+        return f"not on record: {places.spool}: {error.strerror or error}; only root may write there"
+    return ""
+
+
+def person() -> str:
+    """Who is at the keyboard: the user that logged in, also behind sudo; else the user of this process."""
+    uid = os.getuid()
+    with suppress(OSError, ValueError):
+        login = int(Path("/proc/self/loginuid").read_text(encoding="ascii"))
+        uid = uid if login == _NO_LOGIN else login
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,82 @@
+"""Which nodes a command speaks of, and what Slurm says of them: shared by node, nodes and drains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from slurm_guard.cli import output
+from slurm_guard.cli.door import ask, door
+from slurm_guard.core.errors import NotFoundError, SlurmError
+
+if TYPE_CHECKING:
+    from slurm_guard.cli.host import Host
+    from slurm_guard.slurm.gateway import NodeState
+
+DEADLINE_S = 5.0
+
+
+class Slurm:
+    """What Slurm said of its nodes at one moment: `nodes` by name, or `problem` why there is nothing."""
+
+    def __init__(self, nodes: list[NodeState], problem: str = "") -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.problem = problem
+
+    @property
+    def reachable(self) -> bool:
+        """True if Slurm answered."""
+        return not self.problem
+
+
+def ask_slurm(host: Host, *, wanted: bool = True) -> Slurm:
+    """All nodes from one call to Slurm; with `wanted` False, nothing is asked."""
+    if not wanted:
+        return Slurm([], "not asked (--no-slurm)")
+    nothing: list[NodeState] = []
+    nodes, problem = ask(lambda: door(host).nodes(None, DEADLINE_S), nothing)
+    return Slurm(nodes, problem)
+
+
+def warn_unreachable(slurm: Slurm, wanted: bool) -> None:
+    """Say that Slurm's side is missing from the answer, and why."""
+    if wanted and slurm.problem:
+        output.warn(f"without Slurm's own states: {slurm.problem}")
+
+
+def expand(hostlist: str | None) -> list[str] | None:
+    """The names of a hostlist option, in order; a bad pattern is a usage error that says what is wrong."""
+    if hostlist is None:
+        return None
+    from slurm_guard.slurm.hostlist import expand as expand_hostlist
+
+    try:
+        return list(dict.fromkeys(expand_hostlist(hostlist)))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="-w") from None
+
+
+def in_partition(slurm: Slurm, partition: str | None) -> set[str] | None:
+    """The nodes of a partition; only Slurm knows them.
+
+    Raises SlurmError if it cannot be asked, NotFoundError if it knows no such partition.
+    """
+    if partition is None:
+        return None
+    if not slurm.reachable:
+        raise SlurmError(f"-p {partition}: only Slurm knows partitions: {slurm.problem}")
+    found = {name for name, node in slurm.nodes.items() if partition in node.partitions}
+    if not found:
+        known = sorted({one for node in slurm.nodes.values() for one in node.partitions})
+        raise NotFoundError(
+            f"-p {partition}: no node in such a partition; known: {', '.join(known) or 'none'}"
+        )
+    return found
+
+
+def choose(names: list[str] | None, of_partition: set[str] | None) -> list[str] | None:
+    """The nodes that both options leave; None for all."""
+    if of_partition is None:
+        return names
+    return sorted(of_partition) if names is None else [name for name in names if name in of_partition]

@@ -1,0 +1,61 @@
+"""The results on this host: the store, with the local spool ingested first, as far as this user may."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_guard.cli import output
+from slurm_guard.core.errors import SetupError, StoreError
+from slurm_guard.ingest import ingest_folder
+from slurm_guard.store import open_store
+
+if TYPE_CHECKING:
+    from slurm_guard.cli.host import Host
+    from slurm_guard.store import Store
+
+
+def open_results(host: Host) -> Store:
+    """The open store of this host; what this user may not do is said on stderr.
+
+    Raises SetupError if this user cannot read results here at all, StoreError if the store is unusable.
+    """
+    folder = Path(host.places.var)
+    _check_readable(folder)
+    if folder.exists() and not os.access(folder, os.W_OK):
+        output.warn(f"{host.places.spool}: not ingested, only root may; newer runs may be missing")
+        return open_store(host.places.database, readonly=True)
+    store = open_store(host.places.database)
+    try:
+        _ingest(store, host)
+    except (StoreError, SetupError) as error:
+        output.warn(f"the local spool was not ingested: {error}")
+    return store
+
+
+def _check_readable(folder: Path) -> None:
+    """Say which way is missing: a parent that may not be entered hides whether the folder is there at all."""
+    for place in (*reversed(folder.parents), folder):
+        if not place.is_dir():
+            break
+        if not os.access(place, os.X_OK):
+            who = place.owner()
+            raise SetupError(
+                f"{place}: only {who} may read results on this host; run `sguard` as {who}, "
+                "or on the host that collects the records"
+            )
+    else:
+        return
+    parent = next(place for place in folder.parents if place.is_dir())
+    if not os.access(parent, os.W_OK):
+        raise SetupError(
+            f"{folder}: no results on this host; run as root, or where hooks or `sguard ingest` ran"
+        )
+
+
+def _ingest(store: Store, host: Host) -> None:
+    done = ingest_folder(store, host.places.spool)
+    if done.set_aside:
+        path, reason = done.set_aside[0]
+        output.warn(f"{len(done.set_aside)} files were no records and were set aside, e.g. {path}: {reason}")
