@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from minicluster.errors import StartError
-from minicluster.files import tail, write_atomically
+from minicluster.files import tail
 from minicluster.requirements import program
-from minicluster.slurm_conf import slurmdbd_conf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,26 +24,32 @@ def start(daemons: Daemons) -> None:
     folder = layout.directory / "db"
     socket = folder / "mariadb.sock"
     _create_database(folder, daemons.log)
-    daemons.start("mariadbd", [
-        program("mariadbd"), "--no-defaults", "--user=root", f"--datadir={folder}/data", f"--socket={socket}",
-        f"--pid-file={folder}/mariadb.pid", "--skip-networking", "--skip-name-resolve",
-        "--innodb-buffer-pool-size=128M", "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=0",
-    ])
+    daemons.start(
+        "mariadbd",
+        [
+            program("mariadbd"),
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={folder}/data",
+            f"--socket={socket}",
+            f"--pid-file={folder}/mariadb.pid",
+            "--skip-networking",
+            "--skip-name-resolve",
+            "--innodb-buffer-pool-size=128M",
+            "--innodb-lock-wait-timeout=900",
+            "--innodb-flush-log-at-trx-commit=0",
+        ],
+    )
     admin = [program("mariadb-admin"), "--no-defaults", f"--socket={socket}", "--user=root"]
     _until_ok([*admin, "ping"], daemons, "mariadbd")
-    created = subprocess.run([*admin, "create", "slurm_acct_db"], capture_output=True, text=True, timeout=30, check=False)
+    created = subprocess.run(
+        [*admin, "create", "slurm_acct_db"], capture_output=True, text=True, timeout=30, check=False
+    )
     if created.returncode != 0 and "exists" not in created.stderr:
         raise StartError(f"mariadb: {created.stderr.strip()}")
     daemons.start_slurmdbd(socket)
     _until_ok([program("sacctmgr"), "-n", "list", "cluster"], daemons, "slurmdbd")
     _until_ok([program("sacctmgr"), "-i", "-Q", "add", "cluster", layout.name], daemons, "slurmdbd")
-
-
-def write_conf(daemons: Daemons, uid: int) -> None:
-    """slurmdbd insists that its file belongs to SlurmUser and is private."""
-    path = daemons.layout.directory / "etc/slurmdbd.conf"
-    write_atomically(path, slurmdbd_conf(daemons.layout), 0o600)
-    os.chown(path, uid, -1)
 
 
 def _create_database(folder: Path, log: Path) -> None:
@@ -54,9 +58,21 @@ def _create_database(folder: Path, log: Path) -> None:
     folder.mkdir(mode=0o755, exist_ok=True)
     with open(log / "mariadb-install.log", "wb") as output:
         done = subprocess.run(
-            [program("mariadb-install-db"), "--no-defaults", "--user=root", f"--datadir={folder}/data",
-             "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"],
-            stdout=output, stderr=output, stdin=subprocess.DEVNULL, timeout=120, check=False)
+            [
+                program("mariadb-install-db"),
+                "--no-defaults",
+                "--user=root",
+                f"--datadir={folder}/data",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--skip-name-resolve",
+            ],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
     if done.returncode != 0:
         raise StartError(f"mariadb-install-db failed: {tail(log / 'mariadb-install.log')}")
 

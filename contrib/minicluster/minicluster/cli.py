@@ -34,10 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def up(arguments: argparse.Namespace) -> int:
+    """Start a cluster, unless it is up already."""
     hooks = None if arguments.hooks in (None, "none") else arguments.hooks
     cluster = Cluster(
-        _directory(arguments), nodes=arguments.nodes, slurm_user=arguments.slurm_user, dbd=arguments.dbd,
-        hooks=hooks, conf=_pairs(arguments.conf), health_interval=arguments.health_interval,
+        _directory(arguments),
+        nodes=arguments.nodes,
+        slurm_user=arguments.slurm_user,
+        dbd=arguments.dbd,
+        hooks=hooks,
+        conf=_pairs(arguments.conf),
+        health_interval=arguments.health_interval,
         simulate=not arguments.no_sim,
     )
     if (cluster.directory / "cluster.json").exists() and Cluster.open(cluster.directory).is_up():
@@ -49,6 +55,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def down(arguments: argparse.Namespace) -> int:
+    """End a cluster; one that is down is left alone."""
     directory = _directory(arguments)
     if not (directory / "cluster.json").exists():
         print(f"no cluster in {directory}: nothing to do")
@@ -61,6 +68,7 @@ def down(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
+    """Daemons, node states, faults; exit code 1 while it is down."""
     cluster = Cluster.open(_directory(arguments))
     running = cluster.daemons.running()
     print(f"{cluster.directory}: {'up' if running else 'down'}")
@@ -75,44 +83,57 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def env(arguments: argparse.Namespace) -> int:
+    """The line for `eval` that points Slurm's clients here."""
     print(_export(Cluster.open(_directory(arguments))))
     return 0
 
 
 def fault(arguments: argparse.Namespace) -> int:
+    """Break something on a node."""
     node = _simulated(arguments).node(arguments.node)
     node.fault(arguments.name, arguments.device, **_pairs(arguments.set))
     return 0
 
 
 def clear(arguments: argparse.Namespace) -> int:
+    """Mend it."""
     _simulated(arguments).node(arguments.node).clear(arguments.name, arguments.device)
     return 0
 
 
 def reboot(arguments: argparse.Namespace) -> int:
+    """A new boot of a node's simulated machine."""
     _simulated(arguments).node(arguments.node).reboot(restart_slurmd=arguments.restart_slurmd)
     return 0
 
 
 def faults(arguments: argparse.Namespace) -> int:
+    """All faults with their settings, a line each."""
     for entry in all_faults():
         device = {"gpu": "gpuN", "port": "mlx5_N/1", "hca": "mlx5_N", "mount": "/PATH"}.get(entry.device, "")
         settings = " ".join(f"{key}={value}" for key, value in entry.defaults.items() if value)
         print(f"{entry.name + ' ' + device:<44} {entry.summary}" + (f"  [{settings}]" if settings else ""))
-    print(f"{'gpu_xid.CODE gpuN':<44} any other Xid code\n{'ib_errors.COUNTER mlx5_N/1':<44} any other counter")
+    print(
+        f"{'gpu_xid.CODE gpuN':<44} any other Xid code\n{'ib_errors.COUNTER mlx5_N/1':<44} any other counter"
+    )
     return 0
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    """Run a program with SLURM_CONF set."""
     cluster = Cluster.open(_directory(arguments))
     return subprocess.run(arguments.argv, env=cluster.env, check=False).returncode
 
 
 def controller(arguments: argparse.Namespace) -> int:
+    """Stop, start, hang or release slurmctld."""
     cluster = Cluster.open(_directory(arguments))
-    {"stop": cluster.stop_controller, "start": cluster.start_controller, "pause": cluster.pause_controller,
-     "resume": cluster.resume_controller}[arguments.action]()
+    {
+        "stop": cluster.stop_controller,
+        "start": cluster.start_controller,
+        "pause": cluster.pause_controller,
+        "resume": cluster.resume_controller,
+    }[arguments.action]()
     return 0
 
 
@@ -124,7 +145,9 @@ def _directory(arguments: argparse.Namespace) -> Path:
 def _simulated(arguments: argparse.Namespace) -> Cluster:
     cluster = Cluster.open(_directory(arguments))
     if not cluster.simulate:
-        raise MiniclusterError("this cluster was started with --no-sim: there is no simulated machine to change")
+        raise MiniclusterError(
+            "this cluster was started with --no-sim: there is no simulated machine to change"
+        )
     return cluster
 
 
@@ -143,19 +166,29 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="minicluster", description="A real Slurm on one host, with simulated hardware.")
+    parser = argparse.ArgumentParser(
+        prog="minicluster", description="A real Slurm on one host, with simulated hardware."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--dir", help="the cluster's folder (default: $MINICLUSTER_DIR or ./.minicluster)")
     place = argparse.ArgumentParser(add_help=False, parents=[common])
     place.add_argument("place", nargs="?", metavar="DIR", help="the same, as an argument")
 
-    _add_up(commands.add_parser("up", parents=[place], help="start a cluster and wait until its nodes are idle"))
-    parser_down = commands.add_parser("down", parents=[place], help="end it; nothing is left running or mounted")
+    _add_up(
+        commands.add_parser("up", parents=[place], help="start a cluster and wait until its nodes are idle")
+    )
+    parser_down = commands.add_parser(
+        "down", parents=[place], help="end it; nothing is left running or mounted"
+    )
     parser_down.add_argument("--remove", action="store_true", help="remove its folder too")
     parser_down.set_defaults(command=down)
-    commands.add_parser("status", parents=[place], help="daemons, node states, faults").set_defaults(command=status)
-    commands.add_parser("env", parents=[place], help="shell line that sets SLURM_CONF").set_defaults(command=env)
+    commands.add_parser("status", parents=[place], help="daemons, node states, faults").set_defaults(
+        command=status
+    )
+    commands.add_parser("env", parents=[place], help="shell line that sets SLURM_CONF").set_defaults(
+        command=env
+    )
     commands.add_parser("faults", help="list all faults").set_defaults(command=faults)
     _add_node_commands(commands, common)
 
@@ -172,9 +205,13 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=4, help="1 to 64 (default: 4)")
     parser.add_argument("--slurm-user", default="root", help="the user of slurmctld (default: root)")
     parser.add_argument("--dbd", action="store_true", help="also slurmdbd with MariaDB, so that sacct works")
-    parser.add_argument("--hooks", metavar="CHECKOUT", help="run slurm_guard's hooks from this checkout (default: none)")
+    parser.add_argument(
+        "--hooks", metavar="CHECKOUT", help="run slurm_guard's hooks from this checkout (default: none)"
+    )
     parser.add_argument("--health-interval", type=int, default=0, metavar="S", help="HealthCheckInterval")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a further slurm.conf line")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a further slurm.conf line"
+    )
     parser.add_argument("--no-sim", action="store_true", help="no simulated hardware")
     parser.set_defaults(command=up)
 
@@ -188,7 +225,9 @@ def _add_node_commands(
     parser.add_argument("device", nargs="?", help="such as gpu3, mlx5_0/1, /scratch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.set_defaults(command=fault)
-    parser = commands.add_parser("clear", parents=[common], help="mend everything, a fault, or a fault on a device")
+    parser = commands.add_parser(
+        "clear", parents=[common], help="mend everything, a fault, or a fault on a device"
+    )
     parser.add_argument("node")
     parser.add_argument("name", nargs="?")
     parser.add_argument("device", nargs="?")

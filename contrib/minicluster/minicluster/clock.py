@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from minicluster.files import write_atomically  # noqa: E402
-from minicluster.machine.model import CPUS  # noqa: E402
+from minicluster.files import write_atomically
+from minicluster.machine.model import CPUS
 
 
 def uptime_text(boot_time: float, now: float) -> str:

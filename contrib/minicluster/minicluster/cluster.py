@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import pwd
-import secrets
-import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minicluster import accounting, hooks as hook_scripts, nvml_library, ports, requirements, slurm_conf
+from minicluster import accounting, hooks, ports, preparation, requirements
 from minicluster.daemons import Daemons
 from minicluster.errors import MiniclusterError, StartError
 from minicluster.files import tail, write_atomically
-from minicluster.mounting import mounted_at_or_below
+from minicluster.mounting import unmount_below
 from minicluster.node import Node
-from minicluster.simulated import make_device, unmount_all
+from minicluster.slurm_conf import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 MAX_NODES = 64
 START_PATIENCE = 60.0
-FOLDERS = ("etc", "run", "log", "state", "spool", "hooks", "nodes", "machines")
 
 
 class Cluster:
@@ -57,8 +55,8 @@ class Cluster:
             raise MiniclusterError(f"{nodes} nodes: a minicluster has 1 to {MAX_NODES}")
         self.directory = Path(directory).resolve()
         self.simulate = simulate
-        self._hook_commands = hook_scripts.plan(hooks)
-        self.layout = slurm_conf.Layout(
+        self._hook_commands = _hook_commands(hooks)
+        self.layout = Layout(
             directory=self.directory,
             name="mini",
             nodes=[f"n{number}" for number in range(1, nodes + 1)],
@@ -76,57 +74,66 @@ class Cluster:
         """The cluster that somebody started in this folder. Raises MiniclusterError if there is none."""
         path = Path(directory).resolve() / "cluster.json"
         try:
-            state = json.loads(path.read_text())
-            layout = slurm_conf.Layout(**{**state["layout"], "directory": path.parent})
+            saved = json.loads(path.read_text())
+            layout = Layout(**{**saved["layout"], "directory": path.parent})
+            cluster = cls(path.parent, nodes=len(layout.nodes), simulate=saved["simulate"])
         except FileNotFoundError:
-            raise MiniclusterError(f"no cluster in {path.parent}: start one with `minicluster up {path.parent}`") from None
+            raise MiniclusterError(
+                f"no cluster in {path.parent}: start one with `minicluster up {path.parent}`"
+            ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MiniclusterError(f"{path} is damaged ({error}); remove the folder") from None
-        cluster = cls(path.parent, nodes=len(layout.nodes), simulate=state["simulate"])
         cluster.layout = layout
         cluster.daemons = Daemons(layout)
         return cluster
 
-    # -- start and stop ---------------------------------------------------------------------------
+    # Start and stop.
 
     def start(self) -> None:
-        """Start everything and wait until every node is idle. Raises RequirementError or StartError."""
-        requirements.check(self.layout.dbd)
+        """Start everything and wait until every node is idle.
+
+        A start that was cut short earlier is cleaned up first. Raises RequirementError or StartError.
+        """
+        requirements.check(dbd=self.layout.dbd)
         requirements.check_user(self.layout.slurm_user, self.directory)
-        if self.is_up():
-            raise MiniclusterError(f"the cluster in {self.directory} is up already")
-        self._make_folders()
-        self.layout.port = ports.reserve(self.directory, self.layout.ports)
-        try:
-            self._write_configuration()
+        preparation.check_folder(self.directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._starting():
+            if self.is_up():
+                raise MiniclusterError(f"the cluster in {self.directory} is up already")
+            if (self.directory / "cluster.json").exists():
+                Cluster.open(self.directory).stop()
+            self.layout.port = ports.reserve(self.directory, self.layout.ports)
+            self._save("starting")
+            try:
+                self._bring_up()
+            except BaseException:
+                self.stop()
+                raise
             self._save("up")
-            self._make_machines()
-            self._start_daemons()
-            self._wait_until_idle()
-        except BaseException:
-            self.stop()
-            raise
 
     def stop(self) -> None:
-        """End all daemons, job steps and hanging mounts, unmount everything. Running it again does no harm."""
-        problem: MiniclusterError | None = None
+        """End daemons, job steps and hanging mounts, unmount everything; doing it again does no harm."""
+        problems = []
         try:
             self.daemons.stop_all()
         except MiniclusterError as error:
-            problem = error
-        still_mounted = unmount_all(self.directory)
+            problems.append(str(error))
+        problems += [f"could not unmount {path}" for path in unmount_below(self.directory)]
         if (self.directory / "cluster.json").exists():
             self._save("down")
         if self.layout.port:
             ports.release(self.directory, self.layout.port)
-        if problem is not None:
-            raise problem
-        if still_mounted:
-            raise MiniclusterError(f"could not unmount {', '.join(still_mounted)}")
+        if problems:
+            raise MiniclusterError("; ".join(problems))
 
     def is_up(self) -> bool:
-        """True while any daemon of this folder runs."""
-        return bool(self.daemons.running())
+        """True once a start has been completed, while any daemon of the folder runs."""
+        try:
+            state = json.loads((self.directory / "cluster.json").read_text())["state"]
+        except (OSError, ValueError, KeyError):
+            return False
+        return state == "up" and bool(self.daemons.running())
 
     def __enter__(self) -> Cluster:
         self.start()
@@ -137,7 +144,7 @@ class Cluster:
     ) -> None:
         self.stop()
 
-    # -- use ----------------------------------------------------------------------------------------
+    # Use.
 
     @property
     def conf_path(self) -> Path:
@@ -161,26 +168,44 @@ class Cluster:
         return Node(name, self.directory, self.daemons)
 
     def run(
-        self, argv: Sequence[str | Path], timeout: float = 30.0, check: bool = True, user: str | None = None,
-        input: str | None = None,
+        self,
+        argv: Sequence[str | Path],
+        timeout: float = 30.0,
+        check: bool = True,
+        user: str | None = None,
+        text: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's clients (or any program) with this cluster's SLURM_CONF.
+        """Run one of Slurm's clients (or any program) with this cluster's SLURM_CONF; `text` is its stdin.
 
         Raises MiniclusterError, with what it wrote to stderr, if it fails (unless `check` is False) or
         takes longer than `timeout` seconds.
         """
         words = [str(word) for word in argv]
+        command = f"`{' '.join(words)}`"
         try:
-            done = subprocess.run(words, env=self.env, user=user, input=input, capture_output=True, text=True,
-                                  timeout=timeout, check=False, **({} if input else {"stdin": subprocess.DEVNULL}))
+            done = subprocess.run(
+                words,
+                env=self.env,
+                user=user,
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
-            raise MiniclusterError(f"`{' '.join(words)}` took longer than {timeout:g} s") from None
+            raise MiniclusterError(f"{command} took longer than {timeout:g} s") from None
+        except OSError as error:
+            raise MiniclusterError(f"{command} can't be run: {error}") from None
         if check and done.returncode != 0:
-            raise MiniclusterError(f"`{' '.join(words)}` failed with {done.returncode}: {done.stderr.strip()}")
+            raise MiniclusterError(f"{command} failed with {done.returncode}: {done.stderr.strip()}")
         return done
 
     def wait(self, predicate: Callable[[], Any], timeout: float = 30.0, interval: float = 0.05) -> Any:
-        """Call `predicate` until it answers something true, and return that. Raises MiniclusterError."""
+        """Call `predicate` until it answers something true, and return that.
+
+        Raises MiniclusterError after `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while not (answer := predicate()):
             if time.monotonic() > deadline:
@@ -190,7 +215,10 @@ class Cluster:
 
     def states(self) -> dict[str, str]:
         """Node → state as sinfo writes it (`idle`, `drained`, ...); empty while slurmctld doesn't answer."""
-        done = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], timeout=15, check=False)
+        try:
+            done = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], timeout=15, check=False)
+        except MiniclusterError:
+            return {}
         return dict(line.split() for line in done.stdout.splitlines()) if done.returncode == 0 else {}
 
     def stop_controller(self) -> None:
@@ -210,47 +238,24 @@ class Cluster:
         """End the hang."""
         self.daemons.resume("slurmctld")
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # Inside.
 
-    def _make_folders(self) -> None:
-        """Fresh folders; what an earlier cluster left behind goes, but never through a mount."""
-        unmount_all(self.directory)
-        if mounted_at_or_below(self.directory):
-            raise StartError(f"{self.directory} or something below it is mounted and can't be unmounted")
-        if self.directory.exists() and any(self.directory.iterdir()) and not (self.directory / "cluster.json").exists():
-            raise MiniclusterError(f"{self.directory} is not empty and holds no cluster: choose another folder")
-        for name in (*FOLDERS, "db"):
-            shutil.rmtree(self.directory / name, ignore_errors=True)
-        for name in FOLDERS:
-            (self.directory / name).mkdir(parents=True)
-        uid = pwd.getpwnam(self.layout.slurm_user).pw_uid
-        for name in ("state", "log", "run/slurmctld"):
-            (self.directory / name).mkdir(exist_ok=True)
-            os.chown(self.directory / name, uid, -1)
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """At most one start per folder at a time."""
+        fd = os.open(self.directory / "cluster.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise MiniclusterError(f"another process is starting the cluster in {self.directory}") from None
+        finally:
+            os.close(fd)
 
-    def _write_configuration(self) -> None:
-        etc = self.directory / "etc"
-        write_atomically(self.conf_path, slurm_conf.slurm_conf(self.layout))
-        write_atomically(etc / "gres.conf", slurm_conf.gres_conf(self.layout))
-        version = self.run([requirements.program("slurmd"), "-V"]).stdout.split()[-1]
-        if tuple(int(part) for part in version.split(".")[:2]) >= (23, 11):  # older ones don't know the key
-            write_atomically(etc / "cgroup.conf", "CgroupPlugin=disabled\n")
-        if self.layout.dbd:
-            accounting.write_conf(self.daemons, pwd.getpwnam(self.layout.slurm_user).pw_uid)
-        hook_scripts.install(self.directory, self._hook_commands)
-
-    def _make_machines(self) -> None:
-        seed = secrets.token_hex(8)
-        library = nvml_library.build() if self.simulate else None
-        for node in self.nodes:
-            (self.directory / "spool" / node.name).mkdir()
-            if self.simulate:
-                node.machine.create(seed, library)
-                continue
-            for index in range(slurm_conf.GPUS):
-                make_device(node.root / f"dev/nvidia{index}")
-
-    def _start_daemons(self) -> None:
+    def _bring_up(self) -> None:
+        preparation.make_folders(self.layout)
+        preparation.write_configuration(self.layout, self._hook_commands)
+        preparation.make_machines(self.layout, simulate=self.simulate)
         self.daemons.start_munged()
         self.wait(self.layout.munge_socket.exists, START_PATIENCE, interval=0.01)
         if self.layout.dbd:
@@ -260,22 +265,31 @@ class Cluster:
         self.daemons.start_slurmctld(fresh=True)
         for name in self.layout.nodes:
             self.daemons.start_slurmd(name)
+        self._wait_until_idle()
 
     def _wait_until_idle(self) -> None:
+        expected = ["munged", "slurmctld", *(f"slurmd.{name}" for name in self.layout.nodes)]
         deadline = time.monotonic() + START_PATIENCE
         while set((states := self.states()).values()) != {"idle"}:
-            stopped = [name for name in self._expected_daemons() if not self.daemons.is_running(name)]
-            if stopped or time.monotonic() > deadline:
-                name = stopped[0] if stopped else "slurmctld"
-                text = tail(self.directory / f"log/{name}.log") or tail(self.directory / f"log/{name}.out")
-                what = "ended" if stopped else f"runs, but the nodes are {states}"
-                raise StartError(f"{name} {what}: {text}")
+            ended = [name for name in expected if not self.daemons.is_running(name)]
+            if ended or time.monotonic() > deadline:
+                name = ended[0] if ended else "slurmctld"
+                what = "ended" if ended else f"runs, but the nodes are {states}"
+                raise StartError(f"{name} {what}: {self._log_of(name)}")
             time.sleep(0.05)
 
-    def _expected_daemons(self) -> list[str]:
-        return ["munged", "slurmctld", *(f"slurmd.{name}" for name in self.layout.nodes)]
+    def _log_of(self, name: str) -> str:
+        return tail(self.daemons.log / f"{name}.log") or tail(self.daemons.log / f"{name}.out")
 
     def _save(self, state: str) -> None:
-        layout = {**asdict(self.layout), "directory": str(self.directory)}
-        text = json.dumps({"state": state, "port": self.layout.port, "simulate": self.simulate, "layout": layout}, indent=1)
-        write_atomically(self.directory / "cluster.json", text)
+        saved = {
+            "state": state,
+            "port": self.layout.port,
+            "simulate": self.simulate,
+            "layout": {**asdict(self.layout), "directory": str(self.directory)},
+        }
+        write_atomically(self.directory / "cluster.json", json.dumps(saved, indent=1))
+
+
+def _hook_commands(given: Mapping[str, str | Path] | str | Path | None) -> dict[str, str]:
+    return hooks.plan(given)  # in the class, `hooks` is the argument

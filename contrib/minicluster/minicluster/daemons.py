@@ -29,6 +29,7 @@ class Daemons:
         self.log = layout.directory / "log"
 
     def record(self, name: str) -> Path:
+        """Where the process of this name is written down."""
         return self.run / f"{name}.pid"
 
     def identity(self, name: str) -> processes.Identity | None:
@@ -37,25 +38,40 @@ class Daemons:
         return identity if processes.is_alive(identity) else None
 
     def is_running(self, name: str) -> bool:
+        """True while it runs (a paused one too)."""
         return self.identity(name) is not None
 
     def start(self, name: str, argv: list[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a daemon unless it runs already."""
         if self.is_running(name):
             return
-        processes.launch(self.record(name), argv, self.log / f"{name}.out", self.log, {
-            "SLURM_CONF": str(self.layout.conf_path), **(environment or {})})
+        processes.launch(
+            self.record(name),
+            argv,
+            self.log / f"{name}.out",
+            self.log,
+            {"SLURM_CONF": str(self.layout.conf_path), **(environment or {})},
+        )
 
     def start_munged(self) -> None:
+        """With a key of its own."""
         key = self.layout.directory / "etc/munge.key"
         if not key.exists():
             key.touch(mode=0o600)
             key.write_bytes(os.urandom(1024))
-        self.start("munged", [
-            requirements.program("munged"), "--foreground", "--force", f"--key-file={key}",
-            f"--socket={self.layout.munge_socket}", f"--pid-file={self.run}/munged.daemon.pid",
-            f"--log-file={self.log}/munged.log", f"--seed-file={self.run}/munge.seed",
-        ])
+        self.start(
+            "munged",
+            [
+                requirements.program("munged"),
+                "--foreground",
+                "--force",
+                f"--key-file={key}",
+                f"--socket={self.layout.munge_socket}",
+                f"--pid-file={self.run}/munged.daemon.pid",
+                f"--log-file={self.log}/munged.log",
+                f"--seed-file={self.run}/munge.seed",
+            ],
+        )
 
     def start_slurmctld(self, fresh: bool = False) -> None:
         """`fresh`: forget the state of an earlier run."""
@@ -67,9 +83,13 @@ class Daemons:
         self.start(f"slurmd.{node}", argv, {"MINICLUSTER_NODE": node})
 
     def start_slurmdbd(self, mariadb_socket: Path) -> None:
-        self.start("slurmdbd", [requirements.program("slurmdbd"), "-D"], {"MYSQL_UNIX_PORT": str(mariadb_socket)})
+        """In front of the MariaDB at this socket."""
+        self.start(
+            "slurmdbd", [requirements.program("slurmdbd"), "-D"], {"MYSQL_UNIX_PORT": str(mariadb_socket)}
+        )
 
     def start_clock(self) -> None:
+        """The process that lets the nodes' uptime go on."""
         script = Path(__file__).with_name("clock.py")
         self.start("clock", [sys.executable, "-I", "-S", str(script), str(self.layout.directory)])
 
@@ -84,6 +104,7 @@ class Daemons:
         self.signal(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
+        """Let a paused daemon go on."""
         self.signal(name, signal.SIGCONT)
 
     def stop(self, name: str) -> None:

@@ -38,7 +38,7 @@ def plan(hooks: Mapping[str, str | Path] | str | Path | None) -> dict[str, str]:
         unknown = sorted(set(hooks) - set(HOOK_FILES))
         if unknown:
             raise MiniclusterError(f"unknown hook {unknown[0]!r}; slurm.conf has: {', '.join(HOOK_FILES)}")
-        return {key: f"exec {shlex.quote(str(program))} \"$@\"" for key, program in hooks.items()}
+        return {key: f'exec {shlex.quote(str(program))} "$@"' for key, program in hooks.items()}
     checkout = Path(hooks).resolve()
     missing = [shim for shim in SGUARD_SHIMS.values() if not (checkout / shim).is_file()]
     if missing:
@@ -51,15 +51,21 @@ def install(directory: Path, commands: Mapping[str, str]) -> None:
     mark = f"MINICLUSTER_HOOK={shlex.quote(str(directory))}; export MINICLUSTER_HOOK"
     nodes = f"nodes={shlex.quote(str(directory / 'nodes'))}"
     for key, command in commands.items():
-        user_hook = key in ("TaskProlog", "TaskEpilog")  # runs in the job's own environment: leave no mark there
+        user_hook = key in (
+            "TaskProlog",
+            "TaskEpilog",
+        )  # runs in the job's own environment: leave no mark there
         text = f"#!/bin/sh\n{'' if user_hook else mark}\n{nodes}\n{command}\n"
         write_script(directory / "hooks" / HOOK_FILES[key], text)
     reboot = shlex.join([sys.executable, str(COMMAND), "reboot", "--dir", str(directory), "--restart-slurmd"])
-    write_script(directory / "hooks/reboot", (
-        "#!/bin/sh\n# slurmd's own environment, not a constructed one: MINICLUSTER_NODE is from there\n"
-        f"exec setsid {reboot} \"$MINICLUSTER_NODE\" >/dev/null 2>&1 </dev/null &\n"
-    ))
+    write_script(
+        directory / "hooks/reboot",
+        (
+            "#!/bin/sh\n# slurmd's own environment, not a constructed one: MINICLUSTER_NODE is from there\n"
+            f'exec setsid {reboot} "$MINICLUSTER_NODE" >/dev/null 2>&1 </dev/null &\n'
+        ),
+    )
 
 
 def _with_root(shim: Path) -> str:
-    return f"exec {shlex.quote(str(shim))} --root \"$nodes/$SLURMD_NODENAME\""
+    return f'exec {shlex.quote(str(shim))} --root "$nodes/$SLURMD_NODENAME"'

@@ -1,44 +1,48 @@
-"""A FUSE mount whose every question stays unanswered: `hungfs.py PATH`, run as a process of its own.
+"""A FUSE mount in trouble, served by a process of its own: `hungfs.py PATH hang|ERROR`.
 
-Speaks just enough of the kernel's FUSE protocol to be mounted (it answers INIT), then reads requests and
-never answers one: stat, statfs, open and readdir hang, as on a dead file server. The end of this process
-closes /dev/fuse, which aborts the connection: every caller gets ENOTCONN.
+Speaks just enough of the kernel's FUSE protocol to be mounted (it answers INIT). Every other request stays
+unanswered: stat, statfs, open and readdir hang, as on a dead file server. With the name of an error, such as
+ESTALE, every request fails with it instead. The end of this process closes /dev/fuse, which aborts the
+connection: every caller gets ENOTCONN.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 import sys
 
 REQUEST_HEADER = struct.Struct("<IIQQIIII")  # length, opcode, unique, node id, uid, gid, pid, padding
 ANSWER_HEADER = struct.Struct("<IiQ")  # length, error, unique
-INIT_ANSWER = struct.Struct("<IIIIHHII36x")  # version, readahead, flags, background limits, write size, time unit
-OPCODE_INIT = 26
+INIT_ANSWER = struct.Struct(
+    "<IIIIHHII36x"
+)  # version, readahead, flags, background limits, write size, time unit
+OPCODE_FORGET, OPCODE_INIT = 2, 26
 PROTOCOL = (7, 31)
 BUFFER_SIZE = 1 << 17
 
 
-def answer_init(request: bytes, unique: int) -> bytes:
+def init_answer(request: bytes, unique: int) -> bytes:
     """The reply to the kernel's greeting: protocol version and limits, no optional feature."""
     readahead = struct.unpack_from("<I", request, REQUEST_HEADER.size + 8)[0]
     body = INIT_ANSWER.pack(*PROTOCOL, readahead, 0, 16, 12, 65536, 1)
     return ANSWER_HEADER.pack(ANSWER_HEADER.size + len(body), 0, unique) + body
 
 
-def mount(path: str) -> int:
-    """Mount on `path`; returns the open /dev/fuse."""
+def mount(path: str, source: str) -> int:
+    """Mount on `path`, with what is wrong as its source; returns the open /dev/fuse."""
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"hungfs", os.fsencode(path), b"fuse.hungfs", 0, options.encode()) != 0:
+    if libc.mount(source.encode(), os.fsencode(path), b"fuse.hungfs", 0, options.encode()) != 0:
         sys.exit(f"hungfs: mount on {path}: {os.strerror(ctypes.get_errno())}")
     return device
 
 
-def serve(device: int) -> None:
-    """Take requests until the connection is aborted (ENODEV)."""
+def serve(device: int, error: int) -> None:
+    """Take requests until the connection is aborted (ENODEV); `error` 0 answers none of them."""
     while True:
         try:
             request = os.read(device, BUFFER_SIZE)
@@ -46,8 +50,11 @@ def serve(device: int) -> None:
             return
         _, opcode, unique, *_ = REQUEST_HEADER.unpack_from(request)
         if opcode == OPCODE_INIT:
-            os.write(device, answer_init(request, unique))
+            os.write(device, init_answer(request, unique))
+        elif error and opcode != OPCODE_FORGET:
+            os.write(device, ANSWER_HEADER.pack(ANSWER_HEADER.size, -error, unique))
 
 
 if __name__ == "__main__":
-    serve(mount(sys.argv[1]))
+    trouble = sys.argv[2]
+    serve(mount(sys.argv[1], trouble), 0 if trouble == "hang" else getattr(errno, trouble))

@@ -1,7 +1,7 @@
 """Keeps the real mounts below a node's folder in step with its model.
 
 Every declared mount is a small tmpfs of its own, so that statvfs, writing and filling up are real. A hung
-one gets a FUSE mount on top, served by a process of its own that never answers (hungfs.py).
+or stale one gets a FUSE mount on top, served by a process of its own (hungfs.py).
 """
 
 from __future__ import annotations
@@ -36,23 +36,28 @@ class MountTable:
 
     def _apply(self, mount: Mount) -> None:
         path = self.path(mount)
-        if not mount.hung:
+        if mount.trouble != self._trouble(path):
             self.free(mount)
-        elif self._is_hung(path):
+        elif mount.trouble:
             return  # whatever else is asked of it: a hung mount can't be touched
         stack = mounting.mounts_at(path)
         if not mount.present:
             for _ in stack:
                 mounting.unmount(path)
             return
+        path.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() != 0:
+            _insist_on_plain(mount)
+            return
         if not stack:
-            path.mkdir(parents=True, exist_ok=True)
-            mounting.mount(f"{self.node}-{path.name}", path, "tmpfs", mounting.MS_NOSUID | mounting.MS_NODEV, OPTIONS)
+            mounting.mount(
+                f"{self.node}-{path.name}", path, "tmpfs", mounting.MS_NOSUID | mounting.MS_NODEV, OPTIONS
+            )
         self._set_read_only(path, read_only=False)
         self._fill(path, mount)
         self._set_read_only(path, read_only=mount.read_only)
-        if mount.hung:
-            self._hang(path)
+        if mount.trouble:
+            self._break(path, mount.trouble)
 
     def path(self, mount: Mount) -> Path:
         """Where the mount really is."""
@@ -68,24 +73,28 @@ class MountTable:
         if identity is not None:
             processes.end([identity], patience=2.0)
         self._record(path).unlink(missing_ok=True)
-        while self._is_hung(path) and mounting.unmount(path):
+        while self._trouble(path) and mounting.unmount(path):
             continue
 
-    def _is_hung(self, path: Path) -> bool:
-        return any(entry.type.startswith("fuse") for entry in mounting.mounts_at(path))
+    def _trouble(self, path: Path) -> str:
+        """What is wrong with the mount now; "" for nothing."""
+        sources = [entry.source for entry in mounting.mounts_at(path) if entry.type.startswith("fuse")]
+        return sources[-1] if sources else ""
 
     def _record(self, path: Path) -> Path:
         name = str(path.relative_to(self.root)).replace("/", "-")
         return self.run / f"hungfs.{self.node}.{name}.pid"
 
-    def _hang(self, path: Path) -> None:
+    def _break(self, path: Path, trouble: str) -> None:
         record = self._record(path)
         log = self.log / f"{record.stem}.log"
-        identity = processes.launch(record, [sys.executable, "-I", "-S", str(SERVER), str(path)], log, Path("/"))
+        identity = processes.launch(
+            record, [sys.executable, "-I", "-S", str(SERVER), str(path), trouble], log, Path("/")
+        )
         deadline = time.monotonic() + 10
-        while not self._is_hung(path):
+        while self._trouble(path) != trouble:
             if not processes.is_alive(identity) or time.monotonic() > deadline:
-                raise MiniclusterError(f"can't hang {path}: see {log} (needs /dev/fuse and CAP_SYS_ADMIN)")
+                raise MiniclusterError(f"can't break {path}: see {log} (needs /dev/fuse and CAP_SYS_ADMIN)")
             time.sleep(0.005)
 
     def _set_read_only(self, path: Path, *, read_only: bool) -> None:
@@ -104,6 +113,12 @@ class MountTable:
             _fill_space(filler, mount.fill_percent)
         elif mount.fill == "inodes":
             _fill_inodes(path, mount.fill_percent)
+
+
+def _insist_on_plain(mount: Mount) -> None:
+    """Without root a mount is a plain folder: good enough while nothing is wrong with it."""
+    if mount.trouble or mount.read_only or mount.fill:
+        raise MiniclusterError(f"only root can make {mount.path} hang, read-only or full")
 
 
 def _fill_space(filler: Path, percent: int) -> None:

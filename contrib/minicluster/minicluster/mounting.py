@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -24,6 +25,7 @@ class Mounted:
     path: str
     type: str
     device: str  # major:minor
+    source: str
 
 
 def mount(source: str, path: Path, kind: str, flags: int = 0, options: str = "") -> None:
@@ -54,7 +56,8 @@ def mounted_at_or_below(directory: Path) -> list[Mounted]:
         fields = before.split()
         path = decode(fields[4])
         if path == str(directory) or path.startswith(f"{directory}/"):
-            found.append(Mounted(path, after.split()[0], fields[2]))
+            kind, source = after.split()[:2]
+            found.append(Mounted(path, kind, fields[2], source))
     return found
 
 
@@ -64,11 +67,9 @@ def mounts_at(path: Path) -> list[Mounted]:
 
 
 def abort_fuse(device: str) -> None:
-    """Abort the FUSE connection of a mount (`major:minor`), if fusectl is mounted; its callers get an error."""
-    try:
+    """Abort the FUSE connection of a mount (`major:minor`), so that its callers get an error."""
+    with contextlib.suppress(OSError):  # no fusectl here: the end of the server has the same effect
         (FUSE_CONNECTIONS / device.partition(":")[2] / "abort").write_text("1")
-    except OSError:
-        pass  # no fusectl here: the end of the server has the same effect
 
 
 def unmount_below(directory: Path) -> list[str]:

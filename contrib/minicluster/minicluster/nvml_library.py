@@ -12,10 +12,19 @@ from minicluster.errors import RequirementError
 from minicluster.machine.gpu import LIBRARY_FOLDER
 
 SOURCES = Path(__file__).resolve().parent.parent / "nvml_double"
-CACHE = Path("/var/cache/minicluster")
+CACHE = Path("/var/cache/minicluster") if os.geteuid() == 0 else Path.home() / ".cache/minicluster"
 NAME = "libnvidia-ml.so.1"
-FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-shared", "-fPIC", "-pthread",
-         f"-Wl,-soname,{NAME}")
+FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-fvisibility=hidden",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+    f"-Wl,-soname,{NAME}",
+)
 
 
 def build(cache: Path = CACHE) -> Path:
@@ -26,12 +35,19 @@ def build(cache: Path = CACHE) -> Path:
         return library
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise RequirementError("no C compiler for the NVML double; run: apt-get install -y --no-install-recommends gcc libc6-dev")
+        raise RequirementError(
+            "no C compiler for the NVML double; run: apt-get install -y --no-install-recommends gcc libc6-dev"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / f"{NAME}.{os.getpid()}"
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-    done = subprocess.run([compiler, *FLAGS, "-o", str(unfinished), *sources, "-ldl"],
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [compiler, *FLAGS, "-o", str(unfinished), *sources, "-ldl"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     if done.returncode != 0:
         raise RequirementError(f"the NVML double doesn't compile ({compiler}): {done.stderr.strip()[-400:]}")
     unfinished.rename(library)

@@ -39,7 +39,9 @@ def reserve(directory: Path, count: int) -> int:
             if not _held(base) and all(_can_bind(base + i) for i in range(count)):
                 write_atomically(REGISTRY / str(base), json.dumps({"directory": str(directory)}))
                 return base
-    raise StartError(f"no free block of ports between {FIRST_PORT} and {LAST_PORT}: stop another cluster first")
+    raise StartError(
+        f"no free block of ports between {FIRST_PORT} and {LAST_PORT}: stop another cluster first"
+    )
 
 
 def release(directory: Path, base: int) -> None:
@@ -75,7 +77,7 @@ def _held(base: int) -> bool:
         state = json.loads((Path(holder) / "cluster.json").read_text())
     except (OSError, ValueError):
         return False
-    return state.get("port") == base and state.get("state") != "down"
+    return bool(state.get("port") == base) and state.get("state") != "down"
 
 
 def _can_bind(port: int) -> bool:

@@ -6,6 +6,7 @@ at which a daemon runs and no record of it is on disk: whoever finds the folder 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -116,10 +117,8 @@ def launch(
 
 def reap(pid: int) -> None:
     """Take the exit status of our own child, so that it doesn't stay a zombie; others are init's."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def wait_gone(identities: Iterable[Identity], timeout: float) -> list[Identity]:
@@ -170,21 +169,28 @@ def _parent_and_name(pid: int) -> tuple[int, str] | None:
 def leftovers(conf: Path, directory: Path) -> list[Identity]:
     """Job steps and hooks of the cluster with this slurm.conf that outlived their slurmd.
 
-    A job step is a slurmstepd started with our SLURM_CONF, with all that it started. A hook is a process
-    with the MINICLUSTER_HOOK mark that our hook scripts set.
+    Those are: a slurmstepd started with our SLURM_CONF; what slurmd or a step has started (it has a node's
+    name in its environment as well); what our hook scripts have marked; and all descendants of these.
+    A user's own shell or salloc with our SLURM_CONF is none of them.
     """
-    table = {int(name): found for name in os.listdir("/proc") if name.isdigit()
-             and (found := _parent_and_name(int(name))) is not None}
-    roots = set()
-    for pid, (_, name) in table.items():
-        environment = environment_of(pid)
-        if name == "slurmstepd" and environment.get("SLURM_CONF") == str(conf):
-            roots.add(pid)
-        elif environment.get("MINICLUSTER_HOOK") == str(directory):
-            roots.add(pid)
+    table = {pid: found for pid in _all_pids() if (found := _parent_and_name(pid)) is not None}
+    family = {pid for pid, (_, name) in table.items() if _is_ours(pid, name, conf, directory)}
     grown = True
     while grown:
-        children = {pid for pid, (parent, _) in table.items() if parent in roots} - roots
-        roots |= children
+        children = {pid for pid, (parent, _) in table.items() if parent in family} - family
+        family |= children
         grown = bool(children)
-    return [identity for pid in roots if (identity := identify(pid)) is not None]
+    family.discard(os.getpid())
+    return [identity for pid in sorted(family) if (identity := identify(pid)) is not None]
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _is_ours(pid: int, name: str, conf: Path, directory: Path) -> bool:
+    environment = environment_of(pid)
+    if environment.get("MINICLUSTER_HOOK") == str(directory):
+        return True
+    started_by_slurm = name == "slurmstepd" or "SLURMD_NODENAME" in environment
+    return started_by_slurm and environment.get("SLURM_CONF") == str(conf)

@@ -28,16 +28,20 @@ def program(name: str) -> str:
     found = shutil.which(name, path=SEARCH_PATH)
     if found is None:
         package = {**SLURM_PROGRAMS, **ACCOUNTING_PROGRAMS}.get(name, "slurm-client")
-        raise RequirementError(f"{name} is not installed; run: apt-get install -y --no-install-recommends {package}")
+        raise RequirementError(
+            f"{name} is not installed; run: apt-get install -y --no-install-recommends {package}"
+        )
     return found
 
 
-def check(dbd: bool) -> None:
+def check(*, dbd: bool) -> None:
     """Raise RequirementError unless this host can run a cluster."""
     if os.geteuid() != 0:
         raise RequirementError("a minicluster needs root (slurmd, mounts, device files); run it with sudo")
     wanted = {**SLURM_PROGRAMS, **(ACCOUNTING_PROGRAMS if dbd else {})}
-    missing = sorted({package for name, package in wanted.items() if shutil.which(name, path=SEARCH_PATH) is None})
+    missing = sorted(
+        {package for name, package in wanted.items() if shutil.which(name, path=SEARCH_PATH) is None}
+    )
     if missing:
         packages = " ".join([*missing, "slurm-wlm-basic-plugins"])
         raise RequirementError(
@@ -55,7 +59,9 @@ def check_user(user: str, directory: Path) -> None:
         return
     for folder in directory.resolve().parents:
         found = folder.stat()
-        allowed = found.st_mode & stat.S_IXOTH or (found.st_uid == entry.pw_uid and found.st_mode & stat.S_IXUSR)
+        allowed = found.st_mode & stat.S_IXOTH or (
+            found.st_uid == entry.pw_uid and found.st_mode & stat.S_IXUSR
+        )
         if not allowed:
             raise RequirementError(
                 f"user {user} can't enter {folder}, and slurmctld runs as {user}; run: chmod o+x {folder}"

@@ -15,10 +15,9 @@ import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minicluster import clock, mounting, nvml_library
+from minicluster import clock, nvml_library
 from minicluster.errors import FaultError
 from minicluster.faults import find
 from minicluster.faults.registry import check_device, gpu_of, hca_of
@@ -29,6 +28,7 @@ from minicluster.mount_table import MountTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from minicluster.faults import Fault
 
@@ -80,13 +80,17 @@ class SimulatedMachine:
         return self._load().faults
 
     def fault(self, name: str, device: str | None = None, **values: object) -> None:
-        """Set a fault; setting it again replaces its values, counts on, and writes the kernel's lines again."""
+        """Set a fault; again: other values, counters go up further, the kernel repeats its lines."""
         fault = find(name)
         given = fault.settings({key: str(value) for key, value in values.items()})
         with self._locked() as state:
-            place = check_device(fault, self._model(State(state.seed, state.boot_id, state.boot_time)), device)
+            place = check_device(
+                fault, self._model(State(state.seed, state.boot_id, state.boot_time)), device
+            )
             before = render(self._model(state))
-            state.faults = [entry for entry in state.faults if (entry["name"], entry["device"]) != (fault.name, place)]
+            state.faults = [
+                entry for entry in state.faults if (entry["name"], entry["device"]) != (fault.name, place)
+            ]
             state.faults.append({"name": fault.name, "device": place, "values": given})
             _count(state, fault, place, given)
             try:
@@ -140,8 +144,8 @@ class SimulatedMachine:
         return machine
 
     def _show(self, state: State, before: dict[str, bytes | str], machine: model.Machine) -> None:
+        self.mount_table.apply(machine)  # first: only this can fail
         update(self.root, before, render(machine))
-        self.mount_table.apply(machine)
         self._save(state)
 
     def _load(self) -> State:
@@ -169,11 +173,6 @@ def make_device(path: Path) -> None:
         path.chmod(0o666)
     except PermissionError:
         path.touch()
-
-
-def unmount_all(directory: Path) -> list[str]:
-    """Detach every mount below the cluster's folder; returns the paths where that failed."""
-    return mounting.unmount_below(directory)
 
 
 def _matches(entry: dict[str, Any], name: str | None, device: str | None) -> bool:

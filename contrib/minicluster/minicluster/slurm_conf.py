@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CPUS, MEMORY_MB, GPUS = 64, 2_000_000, 8
 HOOK_FILES = {
@@ -34,14 +37,17 @@ class Layout:
 
     @property
     def conf_path(self) -> Path:
+        """slurm.conf."""
         return self.directory / "etc/slurm.conf"
 
     @property
     def munge_socket(self) -> Path:
+        """Of the private munged."""
         return self.directory / "run/munge.sock"
 
     @property
     def dbd_port(self) -> int:
+        """slurmdbd's port, the last one of the block."""
         return self.port + len(self.nodes) + 1
 
     @property
@@ -51,6 +57,7 @@ class Layout:
 
     @property
     def hostname(self) -> str:
+        """This host's short name."""
         return socket.gethostname().partition(".")[0]
 
 
@@ -118,10 +125,21 @@ def _daemons(layout: Layout) -> dict[str, object]:
         "SlurmctldTimeout": 30,
         "SlurmdTimeout": 30,
         "MessageTimeout": 10,
+        "CommunicationParameters": _listening(layout.hostname),
         "RebootProgram": directory / "hooks/reboot",
         "ReturnToService": 1,
         "SlurmdParameters": "config_overrides",  # nodes may claim more than the host has
     }
+
+
+def _listening(hostname: str) -> str:
+    """Loopback only where that works: slurmd and srun then bind to what the host's name resolves to, and
+    slurmd calls srun back at 127.0.0.1."""
+    try:
+        loopback = socket.gethostbyname(hostname) == "127.0.0.1"
+    except OSError:
+        loopback = False
+    return "NoCtldInAddrAny,NoInAddrAny" if loopback else "NoCtldInAddrAny"
 
 
 def _scheduling() -> dict[str, object]:
@@ -165,8 +183,8 @@ def _nodes(layout: Layout) -> list[str]:
     first, count = layout.port + 1, len(layout.nodes)
     ports = f"{first}" if count == 1 else f"[{first}-{first + count - 1}]"
     names = "n1" if count == 1 else f"n[1-{count}]"
+    hardware = f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:h100:{GPUS} State=UNKNOWN"
     return [
-        f"NodeName={names} NodeHostname={layout.hostname} NodeAddr=127.0.0.1 Port={ports} CPUs={CPUS} "
-        f"RealMemory={MEMORY_MB} Gres=gpu:h100:{GPUS} State=UNKNOWN",
+        f"NodeName={names} NodeHostname={layout.hostname} NodeAddr=127.0.0.1 Port={ports} {hardware}",
         f"PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO",
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from minicluster.faults import gpu, host, infiniband, nvml, storage, xid
+from minicluster.faults import gpu, gpu_memory, host, infiniband, kernel_log, nvml, storage, xid
 from minicluster.faults.registry import Fault, all_faults, find
 
-__all__ = ["Fault", "all_faults", "find", "gpu", "host", "infiniband", "nvml", "storage", "xid"]
+MODULES = (gpu, gpu_memory, host, infiniband, kernel_log, nvml, storage, xid)  # each registers its own
+
+__all__ = ["MODULES", "Fault", "all_faults", "find"]

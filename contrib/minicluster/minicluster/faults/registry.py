@@ -117,7 +117,10 @@ FINDERS: Mapping[str, Callable[[Machine, str], object]] = {
 
 
 def check_device(fault: Fault, machine: Machine, device: str | None) -> str:
-    """The device's name as the fault wants it ("" for none). Raises FaultError if it is missing or unknown."""
+    """The device's name as the fault wants it ("" for none).
+
+    Raises FaultError if it is missing or unknown.
+    """
     if not fault.device:
         if device:
             raise FaultError(f"{fault.name} takes no device, got {device!r}")

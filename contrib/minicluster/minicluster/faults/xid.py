@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 # Text after "pid=..., name=...,". {placeholders} are settings or the GPU's own values.
 TEXTS = {
     13: "Graphics SM Warp Exception on (GPC 2, TPC 1, SM 0): Out Of Range Address",
-    31: "Ch 0000000a, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC3 GPCCLIENT_T1_4 faulted @ 0x7f31_4a600000. "
-        "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
+    31: "Ch 0000000a, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC3 GPCCLIENT_T1_4 faulted @ "
+    "0x7f31_4a600000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
     43: "Ch 00000012",
     45: "Ch 00000012",
     48: "An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at partition 5, "
-        "subpartition 1.",
+    "subpartition 1.",
     63: "Row Remapper: New row (0x00000000{row}) marked for remapping, reset gpu to activate.",
     64: "Row Remapper Error: (0x00000000{row}) - All reserved rows for bank are remapped",
     74: "NVLink: fatal error detected on link 7(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)",
@@ -26,7 +26,7 @@ TEXTS = {
     94: "Contained: CE User Channel (0x9). RST: No, D-RST: No",
     95: "Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No",
     119: "Timeout after 6s of waiting for RPC response from GPU{index} GSP! Expected function 76 "
-         "(GSP_RM_CONTROL) (0x20802a02 0x8).",
+    "(GSP_RM_CONTROL) (0x20802a02 0x8).",
     120: "GSP task exception: 13 @ pc:0x1b2f48a, task: 1",
     154: "GPU recovery action changed from 0x0 (None) to {action}",
 }
@@ -56,10 +56,14 @@ UNKNOWN = "<unknown>"
 WITHOUT_PROCESS = {79, 154}  # lines about the GPU as a whole name no process
 
 
-def xid_line(gpu: Gpu, code: int, pid: str = "", name: str = "", text: str = "", action: str = "reset") -> Line:
+def xid_line(
+    gpu: Gpu, code: int, pid: str = "", name: str = "", text: str = "", action: str = "reset"
+) -> Line:
     """The line that the driver writes for this code."""
     rest = text or TEXTS.get(code, "Ch 00000008")
-    rest = rest.format(index=gpu.index, row=f"{0x40_0000 + gpu.index:08x}", action=ACTIONS.get(action, action))
+    rest = rest.format(
+        index=gpu.index, row=f"{0x40_0000 + gpu.index:08x}", action=ACTIONS.get(action, action)
+    )
     process = f"pid={pid or repr(UNKNOWN)}, name={name or UNKNOWN}"
     middle = "" if code == 154 else f"{process}, "
     return Line(f"NVRM: Xid (PCI:{gpu.address[:-2]}): {code}, {middle}{rest}", WARNING)

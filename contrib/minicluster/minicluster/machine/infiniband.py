@@ -66,7 +66,9 @@ def render(machine: Machine) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for hca in machine.hcas:
         if hca.present:
-            files |= {f"{FOLDER}/{hca.name}/{name}": f"{text}\n".encode() for name, text in _adapter(hca).items()}
+            files |= {
+                f"{FOLDER}/{hca.name}/{name}": f"{text}\n".encode() for name, text in _adapter(hca).items()
+            }
     return files
 
 
@@ -87,8 +89,11 @@ def _adapter(hca: Hca) -> dict[str, str]:
         "ports/1/lid": hex(0x40 + hca.index),
         "ports/1/sm_lid": "0x1",
     }
-    texts |= {f"ports/1/counters/{name}": str(value + hca.counters.get(name, 0)) for name, value in COUNTERS.items()}
     texts |= {
-        f"ports/1/hw_counters/{name}": str(value + hca.counters.get(name, 0)) for name, value in HW_COUNTERS.items()
+        f"ports/1/counters/{name}": str(value + hca.counters.get(name, 0)) for name, value in COUNTERS.items()
+    }
+    texts |= {
+        f"ports/1/hw_counters/{name}": str(value + hca.counters.get(name, 0))
+        for name, value in HW_COUNTERS.items()
     }
     return texts

@@ -1,4 +1,7 @@
-"""The kernel log of a node: a regular file of /dev/kmsg records, `priority,sequence,microseconds,flags;text`."""
+"""The kernel log of a node: a regular file in the format of /dev/kmsg.
+
+A record is `priority,sequence,microseconds since boot,flags;text`, with lines of a dictionary below it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from minicluster.machine.model import Machine
+    from minicluster.machine.model import Hca, Machine
 
 EMERGENCY, ALERT, CRITICAL, ERROR, WARNING, NOTICE, INFO = 0, 1, 2, 3, 4, 5, 6
 _RECORD = re.compile(rb"^\d+,(\d+),\d+,[^;]*;", re.MULTILINE)
@@ -32,19 +35,23 @@ class Line:
 
 def boot_lines(machine: Machine) -> list[tuple[int, Line]]:
     """What a healthy boot says, each line with its microseconds since boot."""
-    texts = [
+    driver = f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {machine.driver_version}  Tue Oct  8 02:52:25"
+    return [
         (0, Line("Linux version 6.1.0-29-amd64 (debian-kernel@lists.debian.org)", NOTICE)),
         (0, Line("Command line: BOOT_IMAGE=/boot/vmlinuz-6.1.0-29-amd64 root=/dev/nvme1n1p2 ro")),
         (412_006, Line(f"Memory: {machine.memory_kib}K/{machine.memory_kib + 34_095_104}K available")),
-        (2_310_442, Line("EXT4-fs (nvme1n1p2): mounted filesystem with ordered data mode. Quota mode: none.")),
-        (8_101_377, Line(f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {machine.driver_version}  "
-                         "Tue Oct  8 02:52:25 UTC 2024")),
+        (
+            2_310_442,
+            Line("EXT4-fs (nvme1n1p2): mounted filesystem with ordered data mode. Quota mode: none."),
+        ),
+        (8_101_377, Line(driver)),
+        *((9_000_000 + hca.index * 120_000, _firmware_line(hca)) for hca in machine.hcas),
+        (14_880_120, Line("Lustre: Mounted scratch-client")),
     ]
-    for hca in machine.hcas:
-        texts.append((9_000_000 + hca.index * 120_000, Line(
-            f"mlx5_core {hca.address}: firmware version: 28.41.1000", device=f"+pci:{hca.address}")))
-    texts.append((14_880_120, Line("Lustre: Mounted scratch-client")))
-    return texts
+
+
+def _firmware_line(hca: Hca) -> Line:
+    return Line(f"mlx5_core {hca.address}: firmware version: 28.41.1000", device=f"+pci:{hca.address}")
 
 
 def start(path: Path, machine: Machine) -> None:

@@ -34,6 +34,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
+        """`gpuN`, as in the product's findings."""
         return f"gpu{self.index}"
 
     @property
@@ -59,14 +60,17 @@ class Hca:
 
     @property
     def name(self) -> str:
+        """The kernel's name."""
         return f"mlx5_{self.index}"
 
     @property
     def port(self) -> str:
+        """Its only port, `mlx5_N/1`."""
         return f"{self.name}/1"
 
     @property
     def address(self) -> str:
+        """PCI address as the kernel writes it."""
         return f"0000:{self.bus:02x}:00.0"
 
 
@@ -80,7 +84,7 @@ class Mount:
     options: str  # of the mount
     super_options: str  # of the file system
     present: bool = True
-    hung: bool = False
+    trouble: str = ""  # "hang", or the name of an error that every access fails with
     read_only: bool = False
     fill: str = ""  # "", "space" or "inodes"
     fill_percent: int = 99
@@ -132,12 +136,27 @@ def healthy(node: str, seed: str, boot_id: str, boot_time: float) -> Machine:
 def default_mounts() -> list[Mount]:
     """Parallel file system, home directories, node-local disk."""
     return [
-        Mount("/scratch", "lustre", "10.12.0.11@o2ib:10.12.0.12@o2ib:/scratch", "rw,nosuid,nodev,noatime",
-              "rw,checksum,flock,user_xattr,lazystatfs"),
-        Mount("/home", "nfs4", "nfs1.cluster:/export/home", "rw,nosuid,nodev,relatime",
-              "rw,vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys"),
-        Mount("/local", "xfs", "/dev/nvme0n1p1", "rw,nosuid,nodev,relatime",
-              "rw,attr2,inode64,logbufs=8,logbsize=32k,noquota"),
+        Mount(
+            "/scratch",
+            "lustre",
+            "10.12.0.11@o2ib:10.12.0.12@o2ib:/scratch",
+            "rw,nosuid,nodev,noatime",
+            "rw,checksum,flock,user_xattr,lazystatfs",
+        ),
+        Mount(
+            "/home",
+            "nfs4",
+            "nfs1.cluster:/export/home",
+            "rw,nosuid,nodev,relatime",
+            "rw,vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys",
+        ),
+        Mount(
+            "/local",
+            "xfs",
+            "/dev/nvme0n1p1",
+            "rw,nosuid,nodev,relatime",
+            "rw,attr2,inode64,logbufs=8,logbsize=32k,noquota",
+        ),
     ]
 
 

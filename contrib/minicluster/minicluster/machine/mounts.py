@@ -17,7 +17,16 @@ SYSTEM = (
     (24, 22, "0:22", "/proc", "rw,nosuid,nodev,noexec,relatime", "proc", "proc", "rw"),
     (25, 22, "0:5", "/dev", "rw,nosuid,relatime", "devtmpfs", "udev", "rw,size=1056694272k,mode=755"),
     (26, 25, "0:24", "/dev/shm", "rw,nosuid,nodev", "tmpfs", "tmpfs", "rw,inode64"),
-    (27, 22, "0:25", "/run", "rw,nosuid,nodev,noexec,relatime", "tmpfs", "tmpfs", "rw,size=211338856k,mode=755"),
+    (
+        27,
+        22,
+        "0:25",
+        "/run",
+        "rw,nosuid,nodev,noexec,relatime",
+        "tmpfs",
+        "tmpfs",
+        "rw,size=211338856k,mode=755",
+    ),
     (28, 22, "259:1", "/boot/efi", "rw,relatime", "vfat", "/dev/nvme1n1p1", "rw,fmask=0077,dmask=0077"),
 )
 

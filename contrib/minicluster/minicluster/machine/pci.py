@@ -21,7 +21,9 @@ def render(machine: Machine) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for gpu in machine.gpus:
         if gpu.present:
-            files |= _device(gpu.address, NVIDIA, 0x2330, GPU_CLASS, gpu.link_width, gpu.link_speed, gpu.answers)
+            files |= _device(
+                gpu.address, NVIDIA, 0x2330, GPU_CLASS, gpu.link_width, gpu.link_speed, gpu.answers
+            )
     for hca in machine.hcas:
         if hca.present:
             files |= _device(hca.address, MELLANOX, 0x1021, INFINIBAND_CLASS, hca.link_width)
@@ -52,5 +54,7 @@ def _device(
 
 
 def _config_space(vendor: int, device: int, kind: int) -> bytes:
-    header = struct.pack("<HHHHBBBB", vendor, device, 0x0406, 0x0010, 0xA1, kind & 0xFF, kind >> 8 & 0xFF, kind >> 16)
+    header = struct.pack(
+        "<HHHHBBBB", vendor, device, 0x0406, 0x0010, 0xA1, kind & 0xFF, kind >> 8 & 0xFF, kind >> 16
+    )
     return header.ljust(64, b"\0")

@@ -17,8 +17,7 @@ def render(machine: Machine) -> dict[str, bytes]:
         "proc/meminfo": _meminfo(machine.memory_kib),
         "proc/stat": _stat(machine),
         "proc/loadavg": "0.42 0.37 0.31 1/912 20443\n",
-        "proc/version": "Linux version 6.1.0-29-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) "
-        "12.2.0) #1 SMP PREEMPT_DYNAMIC Debian 6.1.123-1 (2025-01-02)\n",
+        "proc/version": "Linux version 6.1.0-29-amd64 (gcc-12 12.2.0) #1 SMP Debian 6.1.123-1\n",
         "proc/cpuinfo": "".join(_processor(number) for number in range(CPUS)),
         "proc/sys/kernel/random/boot_id": f"{machine.boot_id}\n",
         "proc/sys/kernel/hostname": f"{machine.node}\n",
@@ -27,7 +26,7 @@ def render(machine: Machine) -> dict[str, bytes]:
         "sys/class/dmi/id/product_serial": f"{machine.serial}\n",
         "sys/class/dmi/id/product_uuid": f"{machine.machine_uuid}\n",
         "sys/class/dmi/id/sys_vendor": "minicluster\n",
-        "etc/machine-id": f"{hashlib.md5(machine.machine_uuid.encode(), usedforsecurity=False).hexdigest()}\n",
+        "etc/machine-id": hashlib.sha256(machine.machine_uuid.encode()).hexdigest()[:32] + "\n",
         "etc/hostname": f"{machine.node}\n",
     }
     for process in machine.processes:
@@ -55,7 +54,9 @@ def _meminfo(total: int) -> str:
         "Committed_AS": 7_903_116,
     }
     lines = [f"{name + ':':<16}{value:>12} kB\n" for name, value in values.items()]
-    return "".join([*lines, "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n"])
+    return "".join(
+        [*lines, "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n"]
+    )
 
 
 def _stat(machine: Machine) -> str:
