@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from slurm_guard.core.check import Check, Fault, passed, skipped
 from slurm_guard.core.outcome import FAIL, PASS, WARN
+from slurm_guard.core.plan import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class IbErrors(Check):
 
 
 def _is_ignored(port: Facts, ignore: list[str]) -> bool:
-    return port.name in ignore or port.device in ignore
+    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def _port(port: Facts, params: Any, expect: Expectation) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ class IbLink(Check):
         wanted = params["ib_ports"]
         wanted = expect.expected.get("ib_ports") if wanted is None else wanted
         named = wanted if isinstance(wanted, list) else None
-        ports = [port for port in facts if not any(matches(one, port.name) for one in params["ignore"])]
+        ports = [port for port in facts if not _is_ignored(port, params["ignore"])]
         judged = [port for port in ports if port.link_layer in ("InfiniBand", "") and not port.virtual]
         if named is not None:
             judged = [port for port in judged if _is_named(port, named)]
@@ -58,6 +58,11 @@ class IbLink(Check):
         if named is None and wanted is not None and len(judged) > wanted:
             _excuse_spare(findings, wanted)
         yield from findings
+
+
+def _is_ignored(port: Facts, ignore: list[str]) -> bool:
+    """True if a list of patterns holds the port (`mlx5_4/1`, `mlx5_bond*`) or its adapter (`mlx5_4`)."""
+    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def _is_named(port: Facts, named: list[str]) -> bool:
