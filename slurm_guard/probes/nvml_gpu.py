@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.paths import Places
 
-_EMPTY = ("uuid", "pci", "name", "serial", "minor", "error", "mig", "processes")
+EMPTY = ("uuid", "pci", "name", "serial", "minor", "error", "mig", "processes")
 _IDENTITY = (("uuid", "UUID"), ("name", "Name"), ("serial", "Serial"), ("minor", "MinorNumber"))
 _NO_INSTANCE = 0xFFFFFFFF
 _LARGEST = 1 << 16
@@ -169,7 +169,7 @@ class _Reader:
                 entry["memory"] = max(entry["memory"] or 0, one.usedGpuMemory or 0) or None
         if answered:
             for entry in found.values():
-                entry.update(_owner(places, entry["pid"]))
+                entry.update(owner_of(places, entry["pid"]))
             self.gpu["processes"] = list(found.values())
 
 
@@ -185,7 +185,7 @@ def _instance(process: Any) -> int | None:
     return None if number in (None, _NO_INSTANCE) else number
 
 
-def _owner(places: Places, pid: int) -> dict[str, Any]:
+def owner_of(places: Places, pid: int) -> dict[str, Any]:
     """Owner and name of a process; `alive` is False where it is gone. Never reads its command line."""
     text = read_text(places.below(f"proc/{pid}/status"))
     if text is None:
