@@ -6,7 +6,6 @@ reads without a lock and merges its own changes under a lock that is held for a 
 
 from __future__ import annotations
 
-from slurm_guard.core.outcome import Facts
 from slurm_guard.engine import child, files
 from slurm_guard.engine.runner import Hang
 
@@ -108,11 +107,16 @@ def save(places: Places, mine: NodeState, hangs: list[Hang]) -> bool:
                     "start_time": hang.start_time,
                 }
         mine.left_behind = [one for (pid, started), one in left.items() if child.start_time(pid) == started]
+        mine.dropped = max(0, theirs.dropped - mine.dropped)  # what this run's record has told
         mine.hung_before = sorted({hang.key or hang.probe for hang in hangs})
         files.write_json(places.state, mine.as_dict())
         return True
 
 
-def as_facts(content: dict[str, Any]) -> Facts:
-    """A dict of ours, readable by attribute."""
-    return Facts(content)
+def note_dropped(places: Places, boot_id: str, count: int) -> None:
+    """Remember that records were lost to the spool's bounds; the next record tells."""
+    with files.locked(places.lock("state")) as held:
+        if held:
+            state = NodeState(boot_id, _read(places))
+            state.dropped += count
+            files.write_json(places.state, state.as_dict())

@@ -157,17 +157,20 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
 
 def _put_on_disk(this: Run) -> None:
     """In a child with a deadline: requests first, then state, then the record."""
-    if this.requests:
-        requests.put(this.places, this.requests[0])
-    _update_faults(this)
-    _update_state(this)
-    _update_allocation(this)
     # One drain is enough for a node, so only the gravest is acted on; the decisions name them all.
     actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")][:1]
     found = record.of_run(this.outcome, this.places, this.plan, this.context, this.decisions, actions)
     if this.refusing is not None:
         found["exit"] = None  # told by the action record that follows
-    spool.write(this.places, found, this.plan.spool)
+    if this.requests:
+        requests.put(this.places, this.requests[0])
+    _update_faults(this)
+    _update_state(this)
+    _update_allocation(this)
+    dropped = spool.write(this.places, found, this.plan.spool)
+    if dropped:
+        node_state.note_dropped(this.places, this.outcome.boot_id, dropped)
+        this.log(f"the spool was full: {dropped} of the oldest records were given up; is it being ingested?")
 
 
 def _planned(this: Run, decision: Decision) -> dict[str, Any]:

@@ -112,11 +112,15 @@ class Guarded:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                raise AssertionError(f"not within {seconds} s:\n{self.slurm('sinfo', '-N', '-o', '%N %T %E')}"
-                                     f"\n{self.slurm('squeue', '-o', '%i %T %r %N')}")
+                raise AssertionError(
+                    f"not within {seconds} s:\n{self.slurm('sinfo', '-N', '-o', '%N %T %E')}"
+                    f"\n{self.slurm('squeue', '-o', '%i %T %r %N')}"
+                )
             time.sleep(0.05)
 
-    def hook(self, node: str, hook: str, job: int | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    def hook(
+        self, node: str, hook: str, job: int | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a hook by hand, as slurmd would."""
         found = {"SLURMD_NODENAME": node, **env}
         if hook != "healthcheck":
@@ -124,8 +128,13 @@ class Guarded:
             found.update(SLURM_JOB_ID=str(job), SLURM_JOB_UID="0", SLURM_JOB_USER="root")
         return subprocess.run(
             [str(CHECKOUT / hook / f"sguard-{hook}"), "--root", str(self.root(node))],
-            env=found, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=90, check=False,
+            env=found,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=90,
+            check=False,
         )
 
     def healthcheck(self, node: str) -> None:
@@ -141,7 +150,9 @@ class Guarded:
     def records(self, node: str) -> list[dict[str, Any]]:
         """The records in a node's spool, oldest first."""
         spool = self.root(node) / "var/lib/slurm-guard/spool"
-        return [json.loads(path.read_text()) for path in sorted(spool.glob("*.json"), key=lambda p: p.name[2:])]
+        return [
+            json.loads(path.read_text()) for path in sorted(spool.glob("*.json"), key=lambda p: p.name[2:])
+        ]
 
     def runs(self, node: str, job: int) -> list[dict[str, Any]]:
         """The run records of a job on a node."""
@@ -156,18 +167,29 @@ class Guarded:
 
 def _is_free(lock: Path) -> bool:
     program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    return subprocess.run([sys.executable, "-c", program, str(lock)], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [sys.executable, "-c", program, str(lock)], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 @contextmanager
-def guarded(nodes: int = 4, health_interval: int = 3600, conf: dict[str, str] | None = None,
-            settings: dict[str, Any] | None = None, **options: Any) -> Iterator[Guarded]:
+def guarded(
+    nodes: int = 4,
+    health_interval: int = 3600,
+    conf: dict[str, str] | None = None,
+    settings: dict[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Guarded]:
     """A running cluster with the guard configured on every node."""
     directory = Path(tempfile.mkdtemp(prefix="sguard-"))
     directory.chmod(0o755)
     conf = {"SchedulerParameters": SCHEDULER, **(conf or {})}
-    cluster = Cluster(directory, nodes=nodes, hooks=str(CHECKOUT), conf=conf,
-                      health_interval=health_interval, **options)
+    cluster = Cluster(
+        directory, nodes=nodes, hooks=str(CHECKOUT), conf=conf, health_interval=health_interval, **options
+    )
     found = Guarded(cluster, directory, nodes)
     try:
         cluster.start()

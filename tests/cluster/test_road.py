@@ -23,7 +23,9 @@ def test_a_healthy_job_is_on_record_and_costs_slurmctld_nothing(cluster: Guarded
 
 
 def test_the_epilog_drains_before_the_next_queued_job_starts(cluster: Guarded) -> None:
-    first = cluster.submit("-w", "n2", "--exclusive", "--gres=gpu:8", script="while [ ! -e /nonexistent ]; do sleep 0.1; done")
+    first = cluster.submit(
+        "-w", "n2", "--exclusive", "--gres=gpu:8", script="while [ ! -e /nonexistent ]; do sleep 0.1; done"
+    )
     rest = [cluster.submit("-w", "n2", "--exclusive") for _ in range(49)]
     cluster.wait(lambda: cluster.job(first)["JobState"] == "RUNNING")
     cluster.wait(lambda: len(cluster.runs("n2", first)) == 1)
@@ -84,7 +86,9 @@ def test_a_mount_that_hung_before_refuses_in_time_and_leaves_nothing_in_the_way(
     assert prolog["elapsed_ms"] < 8000
     # The child that hangs in the kernel is known, and its mount is not touched again.
     cluster.hook("n1", "healthcheck")
-    (finding,) = [f for one in cluster.records("n1")[-1]["results"] for f in one["findings"] if f["status"] == "timeout"]
+    (finding,) = [
+        f for one in cluster.records("n1")[-1]["results"] for f in one["findings"] if f["status"] == "timeout"
+    ]
     assert finding["fault"] == "fs_mounts.hung"
     assert cluster.records("n1")[-1]["elapsed_ms"] < 2000
 

@@ -60,7 +60,8 @@ def test_a_fault_at_slurmd_s_start_drains_once_slurm_can_be_asked(cluster: Guard
 def test_hostile_words_reach_slurm_as_one_clean_line(cluster: Guarded) -> None:
     cluster.healthcheck("n2")
     cluster.cluster.node("n2").machine.kernel_says(
-        "NVRM: Xid (PCI:0000:5d:00): 79, pid=7, name='$(touch /tmp/owned)\"`x`', GPU has fallen off the bus.", priority=3
+        "NVRM: Xid (PCI:0000:5d:00): 79, pid=7, name='$(touch /tmp/owned)\"`x`', GPU has fallen off the bus.",
+        priority=3,
     )
     cluster.healthcheck("n2")
     cluster.wait(lambda: cluster.state("n2") == "drained")
@@ -72,7 +73,9 @@ def test_a_mount_that_hangs_everywhere_drains_at_most_the_budget() -> None:
     with guarded(nodes=16, settings=settings) as cluster:
         for name in cluster.names:
             cluster.cluster.node(name).fault("fs_mounts.hung", "/scratch")
-        threads = [threading.Thread(target=cluster.hook, args=(name, "healthcheck")) for name in cluster.names]
+        threads = [
+            threading.Thread(target=cluster.hook, args=(name, "healthcheck")) for name in cluster.names
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -120,7 +123,19 @@ def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
     def admin(*change: str) -> None:
         cluster.slurm("scontrol", "update", f"nodename={name}", *change, check=False)
 
-    steps = ["fault", "clear", "reboot", "check", "check", "check", "drain", "edit", "down", "resume", "maint"]
+    steps = [
+        "fault",
+        "clear",
+        "reboot",
+        "check",
+        "check",
+        "check",
+        "drain",
+        "edit",
+        "down",
+        "resume",
+        "maint",
+    ]
     for step in draw.choices(steps, k=8):
         if step == "fault":
             node.fault("gpu_count.lost", f"gpu{draw.randrange(8)}")
@@ -137,8 +152,18 @@ def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
             admin("state=down", f"reason={theirs}")
             owned = True
         elif step == "maint":
-            cluster.slurm("scontrol", "create", "reservation", f"reservationname=m{number}", "starttime=now",
-                          "duration=5", "users=root", "flags=maint,ignore_jobs", f"nodes={name}", check=False)
+            cluster.slurm(
+                "scontrol",
+                "create",
+                "reservation",
+                f"reservationname=m{number}",
+                "starttime=now",
+                "duration=5",
+                "users=root",
+                "flags=maint,ignore_jobs",
+                f"nodes={name}",
+                check=False,
+            )
         elif step == "resume":
             admin("state=resume")
             owned = False

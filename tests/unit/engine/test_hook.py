@@ -123,6 +123,8 @@ def test_the_spool_is_bounded_and_healthy_healthchecks_go_first(node: NodeRoot) 
     records = node.records()
     assert len(records) <= 6
     assert [one["hook"] for one in records].count("prolog") == 1
+    assert sum(one["dropped"] for one in records) >= 1
+    assert node.said("were given up")
 
 
 def test_a_second_healthcheck_at_once_is_left_out(node: NodeRoot) -> None:
@@ -175,3 +177,22 @@ def test_kill_9_at_any_moment_leaves_nothing_torn(node: NodeRoot) -> None:
     assert node.run("prolog", job=90_001).returncode == 0
     assert node.run("healthcheck").returncode == 0
     assert len(node.records()) == len(before) + 2
+
+
+def test_hooks_of_many_jobs_at_once_lose_nothing(node: NodeRoot) -> None:
+    write_plan(node)
+    jobs = range(1, 13)
+    for hook in ("prolog", "epilog"):
+        shim = str(CHECKOUT / hook / f"sguard-{hook}")
+        running = [
+            subprocess.Popen(
+                [shim, "--root", str(node.root)],
+                env={"SLURMD_NODENAME": "n1", "SLURM_JOB_ID": str(job)},
+                stdout=subprocess.DEVNULL,
+            )
+            for job in jobs
+        ]
+        assert [one.wait(timeout=60) for one in running] == [0] * len(running)
+    filed = sorted((one["hook"], one["allocation"]["job_id"]) for one in node.records())
+    assert filed == [(hook, job) for hook in ("epilog", "prolog") for job in jobs]
+    assert not any("prolog" in one["coverage"] for one in node.records())
