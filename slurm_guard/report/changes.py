@@ -30,7 +30,7 @@ _GAUGE = re.compile(
 
 @dataclass(slots=True)
 class Change:
-    """One change on a device: `by` is a counter's growth, `before` and `now` two values."""
+    """One change on a device: `by` is a counter's growth, `before` and `now` two values; an event has neither."""
 
     group: str
     metric: str
@@ -56,7 +56,7 @@ def changes(share: NodeShare) -> list[Change] | None:
         ):
             found.append(_change(name, before=earlier, now=now))
     found += [
-        Change("Xid", one.fault, one.device, by=1.0)
+        Change("Xid", one.fault, one.device)
         for one in share.epilog.findings
         if one.check == "gpu_xid" and one.event
     ]

@@ -142,8 +142,8 @@ def _unknown(told: Told, exit_code: str | None) -> list[str]:
     """Which parts of the header nobody told, and why."""
     if not told.problem:
         return []
-    lacking = "state and submit time" if exit_code else "state, exit code and submit time"
-    return [f"{lacking}: {told.problem}"]
+    lacking = "state, submit time" if exit_code else "state, exit code, submit time"
+    return [f"{lacking} ({told.problem})"]
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

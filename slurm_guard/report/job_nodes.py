@@ -80,7 +80,8 @@ def is_clean(row: dict[str, Any]) -> bool:
 def _details(row: dict[str, Any], width: int) -> list[str]:
     lines: list[str] = []
     for one in row["findings"][:_MOST_LINES]:
-        where = f" {one['device']}" if one["device"] else ""
+        told = not one["device"] or one["message"].startswith(one["device"])
+        where = "" if told else f" {one['device']}"
         head = f"{when(unix(one['at']), date=False)} {one['seen_by']}: {one['fault']}{where}"
         notes = [
             word for word, said in (("echo", one["echo"]), ("not this job's", one["given"] is False)) if said
@@ -110,6 +111,8 @@ def _changes(changed: list[dict[str, Any]] | None, width: int) -> list[str]:
 
 def _change(one: dict[str, Any]) -> str:
     what = f"{one['metric']} {one['device']}".strip()
+    if one["by"] is None and one["now"] is None:
+        return what
     if one["by"] is not None:
         return f"{what} +{number(one['by'])}"
     return f"{what} {number(one['before'])} -> {number(one['now'])}"

@@ -105,9 +105,9 @@ def _header(run: dict[str, Any], width: int) -> list[str]:
         when(unix(run[k])) if run[k] else None for k in ("submitted", "started", "ended")
     )
     lines += _pairs([("submitted", submitted)], width)
-    lines += _pairs([("started", started), ("ended", ended or "no end on record"), ("took", elapsed)], width)
+    lines += _pairs([("started", started), ("ended", ended or "not on record"), ("took", elapsed)], width)
     for said in run["unknown"]:
-        lines += wrap(said, width, "  not known: ")
+        lines += wrap(said, width, "  not known: ", "    ")
     return lines
 
 

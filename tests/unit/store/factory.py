@@ -32,7 +32,9 @@ def uuid(gpu: int) -> str:
     return f"GPU-5eed0000-0000-4000-8000-00000000000{gpu}"
 
 
-def finding(fault: str, status: str = "fail", device: str = "", message: str = "", **more: Any) -> dict[str, Any]:
+def finding(
+    fault: str, status: str = "fail", device: str = "", message: str = "", **more: Any
+) -> dict[str, Any]:
     """A finding; GPUs get their UUID."""
     found: dict[str, Any] = {"fault": fault, "status": status, "message": message or f"{fault} was seen"}
     if device:
@@ -43,7 +45,9 @@ def finding(fault: str, status: str = "fail", device: str = "", message: str = "
     return {**found, **defaults, **more}
 
 
-def job(job_id: int, nodes: str, minutes: float, *, gpus: str = "01234567", restart: int = 0, **more: Any) -> dict[str, Any]:
+def job(
+    job_id: int, nodes: str, minutes: float, *, gpus: str = "01234567", restart: int = 0, **more: Any
+) -> dict[str, Any]:
     """An allocation, opened so many minutes after 08:00."""
     given = {
         "job_id": job_id,
@@ -100,17 +104,24 @@ def run(hook: str, node: str, minutes: float, *findings: dict[str, Any], **more:
     return {**record, **more}
 
 
-def action(kind: str, minutes: float, fault: str, device: str = "", outcome: str = "done", **more: Any) -> dict[str, Any]:
+def action(
+    kind: str, minutes: float, fault: str, device: str = "", outcome: str = "done", **more: Any
+) -> dict[str, Any]:
     """An action object of a record."""
     reason = f"SG:{fault} {device}".strip() if kind in ("drain", "refuse") else ""
     found = {"action": kind, "fault": fault, "device": device, "reason": reason, "outcome": outcome}
     return {**found, "at": at(minutes), "calls": 2, **more}
 
 
-def action_record(node: str, minutes: float, *actions: dict[str, Any], by: str = "healthcheck", **more: Any) -> dict[str, Any]:
+def action_record(
+    node: str, minutes: float, *actions: dict[str, Any], by: str = "healthcheck", **more: Any
+) -> dict[str, Any]:
     """The record of a detached child or a person."""
     record = run("healthcheck", node, minutes)
-    kept = {k: record[k] for k in ("schema", "run_id", "cluster", "node", "machine", "guard_version", "plan", "started")}
+    kept = {
+        k: record[k]
+        for k in ("schema", "run_id", "cluster", "node", "machine", "guard_version", "plan", "started")
+    }
     return {**kept, "kind": "action", "parent": None, "by": by, "actions": list(actions), **more}
 
 
