@@ -191,7 +191,7 @@ def _why(nvml: Any) -> tuple[str, str]:
     if nvml.state == "no_driver":
         return "no_driver", f"the driver does not answer: {nvml.error}"
     if nvml.state == "no_library":
-        if nvml.library_named:
+        if nvml.library_named and not nvml.code:
             return (
                 "",
                 f"the library that the plan names cannot be loaded ({nvml.error}): correct `nvml_library`",

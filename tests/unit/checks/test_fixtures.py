@@ -10,12 +10,9 @@ expect.json     status, and the findings that neither pass nor skip, exactly; `m
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import re
 import shutil
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ from minicluster import nvml_library
 from slurm_guard.core import check as checks
 from slurm_guard.core.expectation import Expectation
 from slurm_guard.core.outcome import CheckResult, Facts, Finding
-from slurm_guard.core.paths import Places
+from tests.unit.checks.reading import in_child
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 CASES = sorted(file.parent for file in FIXTURES.glob("*/*/expect.json"))
@@ -119,41 +116,3 @@ def node_root(case: Path, scratch: Path, double: Path) -> Path:
     library = nvml_library.install(double, root)
     shutil.copyfile(state, library.with_name("nvml-state.ini"))
     return root
-
-
-def in_child(source: str, root: Path, request: Facts) -> Facts:
-    """What the probe says, read in a forked child as the engine does."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            with os.fdopen(write_end, "w") as pipe:
-                pipe.write(json.dumps(answer_of(source, root, request)))
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write_end)
-    with os.fdopen(read_end) as pipe:
-        text = pipe.read()
-    status = os.waitpid(pid, 0)[1]
-    assert status == 0, f"the probe {source} ended with status {status}"
-    found = json.loads(text, object_hook=Facts)
-    assert "traceback" not in found, found.traceback
-    assert isinstance(found, Facts)
-    return found
-
-
-def answer_of(source: str, root: Path, request: Facts) -> dict[str, Any]:
-    try:
-        probe = importlib.import_module(f"slurm_guard.probes.{source}")
-        places = Places(str(root))
-        if hasattr(probe, "stream"):
-            return {"facts": [thunk() for _, thunk in probe.stream(places, request)]}
-        return {"facts": probe.read(places, request)}
-    except OSError as error:
-        return {"problem": str(error)}
-    except Exception as error:
-        if type(error).__name__ == "ProbeError":
-            return {"problem": str(error)}
-        return {"traceback": traceback.format_exc()}
