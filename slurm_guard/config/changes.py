@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.config.hostlists import fold
+from slurm_guard.slurm.hostlist import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

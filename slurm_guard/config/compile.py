@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
-from slurm_guard.config.hostlists import expand
 from slurm_guard.core import plan
+from slurm_guard.slurm.hostlist import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.config.hostlists import expand
 from slurm_guard.config.problems import Wrong, show, suggest
 from slurm_guard.core.plan import matches
+from slurm_guard.slurm.hostlist import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +136,7 @@ def _expanded(text: Any, at: Path) -> tuple[list[str], list[Wrong]]:
     if not isinstance(text, str):
         return [], []
     try:
-        nodes = expand(text)
+        nodes = expand(text) if text.strip() else []
     except ValueError as error:
         return [], [Wrong(at, f"{show(text)} ({error})", 'a hostlist such as "gpu[001-016],login1"')]
     if not nodes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slurm_guard.doctor import programs
 from slurm_guard.doctor.advice import Advice, Topic
+from slurm_guard.doctor.shims import stable_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 TOPIC = Topic("slurm.conf")
 #: From this many seconds on slurmd's healthchecks cannot overlap: it ends each of them after 60.
 _SAFE_INTERVAL_S = 60
-_SHIMS = "/usr/lib/slurm-guard"
 
 
 def examine(subject: Subject) -> Iterator[Advice]:
@@ -46,7 +46,7 @@ def examine(subject: Subject) -> Iterator[Advice]:
 def _hook(subject: Subject, hook: str, without: str) -> Iterator[Advice]:
     key = programs.SETTINGS[hook]
     found = programs.find(subject, hook)
-    path = f"{_SHIMS}/{hook}/sguard-{hook}"
+    path = stable_path(hook)
     assert subject.slurm is not None
     if not found.lines:
         yield TOPIC.warn(f"no {key}: {without}", subject.slurm.path, f"add `{key}={path}`")
@@ -65,13 +65,11 @@ def _beside(key: str, hook: str, found: programs.Hook) -> str:
     """How to add ours to what the site has, replacing nothing."""
     name = f"00-sguard-{hook}"
     if hook == "healthcheck":
-        return f"call {_SHIMS}/{hook}/sguard-{hook} from it: {key} takes one program only"
+        return f"call {stable_path(hook)} from it: {key} takes one program only"
     value = found.lines[0].rpartition(" (")[0]
     if "*" in value:
         folder = value.rpartition("/")[0]
-        return (
-            f"link {_SHIMS}/{hook}/sguard-{hook} as {folder}/{name}: it sorts first, so slurmd runs it last"
-        )
+        return f"link {stable_path(hook)} as {folder}/{name}: it sorts first, so slurmd runs it last"
     return (
         f"make a folder, move {value} into it, link the guard there as {name}, and set `{key}=FOLDER/*`: "
         "slurmd runs the files in reverse order of their names and stops at the first that fails"
@@ -159,7 +157,7 @@ def _node_state(conf: SlurmConf) -> Iterator[Advice]:
     remedy = "set `HealthCheckNodeState=ANY,CYCLE`"
     if "any" not in states and states != {"cycle"}:
         yield TOPIC.warn(
-            f"HealthCheckNodeState={','.join(sorted(states)).upper()}: nodes in other states are not checked, "
+            f"HealthCheckNodeState={','.join(sorted(states)).upper()}: other nodes are not checked, "
             "drained ones included: they may never be returned",
             where,
             remedy,

@@ -119,3 +119,21 @@ def test_what_is_missing_on_this_host_is_noted(tmp_path: Path) -> None:
     notes = "\n".join(apply(places, now=1000).notes)
     assert "scontrol, sinfo, squeue, sacct not found" in notes
     assert "nvidia-ml-py" in notes
+
+
+def test_a_disk_that_is_full_leaves_the_plan_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = places_with(tmp_path, "")
+    apply(places, now=1000)
+    before = Path(places.plan).read_bytes()
+    places_with(tmp_path, "cluster = 'new'\n")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("slurm_guard.engine.files.os.fsync", full)
+    with pytest.raises(SetupError, match="No space left on device"):
+        apply(places, now=2000)
+    assert Path(places.plan).read_bytes() == before
+    assert not [name for name in names_in(places.var) if name.endswith(".tmp")]

@@ -1,0 +1,54 @@
+"""Where the shims are, and the stable names for them under /usr/lib/slurm-guard, for slurm.conf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import slurm_guard
+
+FOLDER = "/usr/lib/slurm-guard"
+HOOKS = ("prolog", "epilog", "healthcheck")
+
+
+class Link(NamedTuple):
+    """A name to be made, and the shim it stands for."""
+
+    path: str
+    target: str
+
+
+def stable_path(hook: str) -> str:
+    """The path for slurm.conf; it stays the same when slurm_guard is installed elsewhere."""
+    return f"{FOLDER}/{hook}/sguard-{hook}"
+
+
+def source(hook: str) -> Path | None:
+    """The shim of this installation: inside the package (a wheel) or beside it (a checkout)."""
+    package = Path(slurm_guard.__file__).resolve().parent
+    candidates = (package / "shims" / hook / f"sguard-{hook}", package.parent / hook / f"sguard-{hook}")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def links(root: Path) -> list[Link]:
+    """The names that `sguard init` makes below a root, for the shims that this installation has."""
+    found = ((hook, source(hook)) for hook in HOOKS)
+    return [Link(str(root / stable_path(hook).lstrip("/")), str(path)) for hook, path in found if path]
+
+
+def problem_of(link: Link) -> str:
+    """Why a link cannot be made; empty if it can, or is there already."""
+    path = Path(link.path)
+    if path.is_symlink():
+        return "" if str(path.readlink()) == link.target else f"{link.path} points to {path.readlink()}"
+    return f"{link.path} is there already and is no link" if path.exists() else ""
+
+
+def make(link: Link) -> bool:
+    """Make a link with its folders; False if it was there. Raises OSError."""
+    path = Path(link.path)
+    if path.is_symlink():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    path.symlink_to(link.target)
+    return True

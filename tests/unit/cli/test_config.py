@@ -1,0 +1,94 @@
+"""`sguard config`: exit codes, what is on stdout and what on stderr, JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slurm_guard.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODE = "[[mode]]\naction = 'drain'\nmode = 'enforce'\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "etc/slurm-guard").mkdir(parents=True)
+    (tmp_path / "etc/slurm-guard/slurm-guard.toml").write_text("cluster = 'atlas'\n" + MODE)
+    return tmp_path
+
+
+def run(root: Path, *words: str) -> int:
+    return main(["config", *words, "--root", str(root)])
+
+
+def test_check_says_ok(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root, "check") == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("ok: 1 file(s), 0 class(es), 1 mode rule(s)\n", "")
+
+
+def test_every_error_is_a_line_and_the_code_is_the_configurations(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = root / "etc/slurm-guard/slurm-guard.toml"
+    path.write_text("[budget]\nnodes = 'x'\n[budgets]\n")
+    assert run(root, "check") == 11
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "sguard: the configuration has 2 errors:",
+        f'sguard:   {path}:2: budget.nodes: found "x"; expected a whole number',
+        f'sguard:   {path}:3: budgets: found an unknown key; expected "budget" (did you mean that?)',
+    ]
+    assert run(root, "apply") == 11
+    assert run(root, "show") == 11
+    assert not (root / "var").exists()
+
+
+def test_check_as_json(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "etc/slurm-guard/slurm-guard.toml").write_text("a = 1\n")
+    assert run(root, "check", "--json") == 11
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["schema"], answer["kind"]) == ("1.0", "config_check")
+    (problem,) = answer["problems"]
+    assert (problem["line"], problem["key"], problem["found"]) == (1, "a", "an unknown key")
+
+
+def test_show_with_origin(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root, "show", "--origin") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f'cluster = "atlas"  # {root}/etc/slurm-guard/slurm-guard.toml:cluster' in lines
+    assert "budget.nodes = 2  # built-in default" in lines
+    assert run(root, "show", "--json") == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert {"key": "budget.nodes", "value": 2, "origin": "built-in default"} in settings
+
+
+def test_without_a_configuration_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "show") == 0
+    assert "the built-in defaults apply" in capsys.readouterr().err
+
+
+def test_apply_says_what_it_did(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root, "apply") == 0
+    first = capsys.readouterr().out
+    assert " written: 0 node(s) in 0 class(es), " in first
+    assert run(root, "apply") == 0
+    assert " unchanged, marked as fresh: " in capsys.readouterr().out
+    (root / "etc/slurm-guard/slurm-guard.toml").write_text("cluster = 'boreas'\n" + MODE)
+    assert run(root, "apply") == 0
+    assert '  cluster: "atlas" -> "boreas"' in capsys.readouterr().out.splitlines()
+    assert run(root, "apply", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["kind"], answer["changed"], answer["changes"]) == ("config_apply", False, [])
+
+
+def test_a_root_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "gone", "apply") == 21
+    assert not (tmp_path / "gone").exists()
+    assert "no such folder" in capsys.readouterr().err

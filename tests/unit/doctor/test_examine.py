@@ -1,0 +1,82 @@
+"""All examinations together, and what files others can read or change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_guard.core.paths import Places
+from slurm_guard.doctor import examine, permissions
+from slurm_guard.doctor.advice import TOPICS, Topic, needs_a_person
+from slurm_guard.doctor.subject import Subject
+from tests.unit.doctor.sites import NODE, site, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from slurm_guard.doctor.advice import Advice
+
+
+def test_every_topic_is_looked_at(tmp_path: Path) -> None:
+    found = examine.examine(site(tmp_path).places, NODE)
+    assert list(dict.fromkeys(one.topic for one in found)) == list(TOPICS)
+    assert all(one.remedy for one in found if one.status not in ("pass", "skip"))
+
+
+def test_an_examination_that_breaks_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(subject: Subject) -> Iterator[Advice]:
+        yield Topic("node").good("so far so good")
+        raise ZeroDivisionError("on purpose")
+
+    looks = ((Topic("node"), breaks), *examine.EXAMINATIONS[-1:])
+    monkeypatch.setattr(examine, "EXAMINATIONS", looks)
+    found = examine.examine(site(tmp_path).places, NODE)
+    assert [(one.status, one.topic) for one in found] == [
+        ("pass", "node"),
+        ("unknown", "node"),
+        ("pass", "files"),
+    ]
+    assert "ZeroDivisionError: on purpose" in found[1].what
+    assert needs_a_person(found)
+
+
+def test_an_empty_root_is_examined(tmp_path: Path) -> None:
+    assert needs_a_person(examine.examine(Places(str(tmp_path)), NODE))
+
+
+def test_files_that_others_may_change(tmp_path: Path) -> None:
+    subject = site(tmp_path)
+    assert told(permissions.examine, subject) == []
+    Path(subject.places.config).chmod(0o664)
+    conf_d = Path(subject.places.etc) / "conf.d"
+    conf_d.mkdir()
+    (conf_d / "x.toml").touch()
+    conf_d.chmod(0o777)
+    found = [one for _, one in told(permissions.examine, subject)]
+    assert [what.partition(" decides")[0] for what in found] == [
+        subject.places.config,
+        str(conf_d / "x.toml"),
+    ]
+    assert f"but {conf_d} is writable by others (mode 0777)" in found[1]
+
+
+def test_files_that_others_may_read(tmp_path: Path) -> None:
+    subject = site(tmp_path)
+    Path(subject.places.plan).chmod(0o644)
+    Path(subject.places.var).chmod(0o755)
+    assert told(permissions.examine, subject) == [
+        ("warn", f"{subject.places.var} is open to others (mode 0755)"),
+        ("warn", f"{subject.places.plan} is open to others (mode 0644)"),
+    ]
+
+
+def test_a_torn_node_json(tmp_path: Path) -> None:
+    site(tmp_path)
+    (tmp_path / "etc/slurm-guard/node.json").write_text("{")
+    ((status, what),) = told(permissions.examine, Subject(Places(str(tmp_path)), NODE))
+    assert status == "fail"
+    assert "node.json" in what

@@ -1,0 +1,78 @@
+"""Plan and configuration: there, whole, fresh, the same, and for this node."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from slurm_guard.doctor import plan
+from slurm_guard.doctor.subject import Subject
+from tests.unit.doctor.sites import NODE, site, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_fresh_plan(tmp_path: Path) -> None:
+    subject = site(tmp_path)
+    assert told(plan.examine, subject) == []
+    assert any(one.what.startswith("observe: no node is drained") for one in plan.examine(subject))
+
+
+def test_no_plan(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    (tmp_path / "var/lib/slurm-guard/plan.json").unlink()
+    ((status, what),) = told(plan.examine, Subject(places, NODE))
+    assert status == "warn"
+    assert what.startswith("no plan at ")
+
+
+def test_a_torn_plan(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    (tmp_path / "var/lib/slurm-guard/plan.json").write_text("{")
+    ((status, what),) = told(plan.examine, Subject(places, NODE))
+    assert status == "fail"
+    assert what.endswith("the built-in defaults apply")
+
+
+def test_a_stale_plan(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    ((status, what),) = told(plan.examine, Subject(places, NODE, now=time.time() + 40 * 86400))
+    assert status == "warn"
+    assert "40 days old" in what
+
+
+def test_a_configuration_that_was_changed_since(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    with (tmp_path / "etc/slurm-guard/slurm-guard.toml").open("a") as file:
+        file.write("[[mode]]\nmode = 'off'\n")
+    found = told(plan.examine, Subject(places, NODE))
+    assert found == [("warn", "the configuration was changed since the plan was made")]
+
+
+def test_a_configuration_that_is_wrong(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    (tmp_path / "etc/slurm-guard/slurm-guard.toml").write_text("[budget]\nnodes = 'x'\n")
+    ((status, what),) = told(plan.examine, Subject(places, NODE))
+    assert status == "fail"
+    assert "slurm-guard.toml:2: budget.nodes" in what
+
+
+def test_a_node_in_no_class(tmp_path: Path) -> None:
+    ((status, what),) = told(plan.examine, Subject(site(tmp_path).places, "elsewhere"))
+    assert status == "warn"
+    assert what.startswith("node 'elsewhere' is in no class")
+
+
+def test_what_is_enforced_is_said(tmp_path: Path) -> None:
+    rules = "[[mode]]\naction = 'drain'\nmode = 'enforce'\n[[mode]]\nmode = 'enforce'\ncheck = 'nvml'\n"
+    words = [one.what for one in plan.examine(site(tmp_path, config=rules))]
+    assert "enforced here for some checks: everything, drain" in words
+
+
+def test_no_configuration_at_all(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    (tmp_path / "etc/slurm-guard/slurm-guard.toml").unlink()
+    ((status, what),) = told(plan.examine, Subject(places, NODE))
+    assert status == "warn"
+    assert "the built-in defaults apply" in what
