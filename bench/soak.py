@@ -45,6 +45,7 @@ class Soak:
         self.counts: dict[str, int] = {}
         self.problems: list[str] = []
         self.admin_node = cluster.nodes[-1].name
+        self.drained: set[str] = set()
 
     def count(self, what: str) -> None:
         """One more of something, for the summary."""
@@ -92,6 +93,9 @@ class Soak:
             self.problems.append(f"{self.admin_node}: the admin's drain reads {admin!r}")
         if len(drained) > BUDGET:
             self.problems.append(f"{len(drained)} nodes drained, the budget is {BUDGET}: {drained}")
+        for name in drained.keys() ^ self.drained:
+            self.count("drains" if name in drained else "returns")
+        self.drained = set(drained)
         for name, reason in drained.items():
             if not reason.startswith("SG"):
                 self.problems.append(f"{name} is drained with {reason!r}")
