@@ -207,13 +207,21 @@ def _digest(file: _File) -> str:
 
 def _free_name(folder: Path, file: _File) -> Path:
     """A name in `set-aside` that no other file has: different content never overwrites."""
-    target = folder.parent / SET_ASIDE
+    source, target = folder / file.name, folder.parent / SET_ASIDE
     wanted = target / file.name
     number = 0
-    while os.path.lexists(wanted):
+    while os.path.lexists(wanted) and not _is_same(source, wanted):
         number += 1
         wanted = target / f"{file.name}.{number}"
     return wanted
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """True if both names are links to one file, as when another ingest is about to remove the first."""
+    try:
+        return os.path.samestat(one.lstat(), other.lstat())
+    except OSError:
+        return False
 
 
 def _move(source: Path, target: Path) -> None:
@@ -221,10 +229,23 @@ def _move(source: Path, target: Path) -> None:
     for place in (target, source.parent / f".{SET_ASIDE}" / target.name):
         try:
             place.parent.mkdir(mode=0o700, exist_ok=True)
-            source.rename(place)
+            _link_and_remove(source, place)
             return
         except FileNotFoundError:
             if not os.path.lexists(source):
                 return
         except OSError:
             continue
+
+
+def _link_and_remove(source: Path, target: Path) -> None:
+    """A move that never replaces a file, unlike rename; file systems without hard links get the rename."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        if not _is_same(source, target):
+            raise
+    except PermissionError:
+        source.rename(target)
+        return
+    source.unlink(missing_ok=True)

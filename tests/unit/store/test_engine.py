@@ -52,7 +52,12 @@ def test_readonly_does_not_create(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("2.0", "newer slurm_guard"), ("9.1", "newer slurm_guard"), ("0.4", "older schema"), ("soon", "MAJOR.MINOR")],
+    [
+        ("2.0", "newer slurm_guard"),
+        ("9.1", "newer slurm_guard"),
+        ("0.4", "older schema"),
+        ("soon", "MAJOR.MINOR"),
+    ],
 )
 def test_other_versions_are_told(tmp_path: Path, version: str, said: str) -> None:
     path = tmp_path / "s.sqlite"
@@ -83,7 +88,9 @@ def test_somebody_elses_database_is_not_touched(tmp_path: Path, readonly: bool) 
         open_store(path, readonly=readonly)
 
 
-@pytest.mark.parametrize("content", [b"not a database, but long enough to be one" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"not a database, but long enough to be one" * 100, b"SQLite format 3\0" + b"\xff" * 5000]
+)
 def test_a_damaged_file_is_told(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.sqlite"
     path.write_bytes(content)

@@ -42,7 +42,10 @@ def test_neighbouring_majors_and_unknown_keys_are_read(version: str) -> None:
 
 
 def test_an_action_record_is_read() -> None:
-    assert read(action_record("gx7", 3, action("resume", 3, "gpu_xid.48"), by="cli", user="root")).kind == "action"
+    assert (
+        read(action_record("gx7", 3, action("resume", 3, "gpu_xid.48"), by="cli", user="root")).kind
+        == "action"
+    )
 
 
 REFUSED = {
@@ -146,7 +149,8 @@ def test_a_damaged_record_is_refused_or_read(position: int, damage: bytes) -> No
 
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 JSON = st.recursive(
-    SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    SCALAR,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
 )
 PATHS = (
     *((key,) for key in FULL),

@@ -62,21 +62,43 @@ def test_every_identity_field_is_kept(store: Store) -> None:
     Writer(store).write(read(record))
     (kept,) = rows(store, schema.runs)
     assert kept["run_id"].hex() == record["run_id"]
-    assert (kept["hook"], kept["started"], kept["status"], kept["mode"]) == ("epilog", ms(60), "fail", "enforce")
+    assert (kept["hook"], kept["started"], kept["status"], kept["mode"]) == (
+        "epilog",
+        ms(60),
+        "fail",
+        "enforce",
+    )
     assert (kept["drill"], kept["dropped"], kept["job_id"], kept["schema"]) == (1, 2, 44, "1.0")
     assert json.loads(kept["others"])[0]["job_id"] == 45
     assert json.loads(kept["coverage"]) == record["coverage"]
     assert json.loads(kept["extra"]) == {"weather": "mild"}
-    (node,), (boot,), (guard,) = rows(store, schema.nodes), rows(store, schema.boots), rows(store, schema.guards)
+    (node,), (boot,), (guard,) = (
+        rows(store, schema.nodes),
+        rows(store, schema.boots),
+        rows(store, schema.guards),
+    )
     assert (node["cluster"], node["name"]) == ("aurora", "gx1")
     assert (boot["boot_id"], boot["machine_id"], boot["serial"]) == ("boot-gx1", "id-gx1", "SNgx1")
-    assert (guard["plan_state"], guard["plan_problem"], guard["check_set"]) == ("stale", "31 days old", "c0ffee00")
+    assert (guard["plan_state"], guard["plan_problem"], guard["check_set"]) == (
+        "stale",
+        "31 days old",
+        "c0ffee00",
+    )
     (found,) = rows(store, schema.findings)
     assert (found["fault"], found["device"], found["device_id"]) == ("gpu_ecc.uncorrected", "gpu5", uuid(5))
-    assert (found["value"], found["unit"], found["reference"], found["event"]) == (2.0, "errors", "[0,null,0]", 1)
+    assert (found["value"], found["unit"], found["reference"], found["event"]) == (
+        2.0,
+        "errors",
+        "[0,null,0]",
+        1,
+    )
     assert (found["scope"], found["tier"], found["remedy"]) == ("device", "DRAIN", "Reset it.")
     (allocation,) = rows(store, schema.allocations)
-    assert (allocation["array_job_id"], allocation["array_task_id"], allocation["exit_code"]) == (40, 3, "9:0")
+    assert (allocation["array_job_id"], allocation["array_task_id"], allocation["exit_code"]) == (
+        40,
+        3,
+        "9:0",
+    )
 
 
 def test_passing_and_skipped_findings_have_no_rows(store: Store) -> None:
@@ -115,7 +137,9 @@ def test_other_content_under_a_known_run_id_is_refused_not_dropped(store: Store)
 def test_what_no_table_holds_is_refused_and_the_rest_is_written(store: Store) -> None:
     record = run("healthcheck", "gx1", 0, weather=json.loads("1e999"))
     content = json.dumps({**record, "weather": 0}).replace('"weather": 0', '"weather": 1e999').encode()
-    written = Writer(store).write([*read(run("healthcheck", "gx1", 5)), parse(content), *read(run("healthcheck", "gx1", 9))])
+    written = Writer(store).write(
+        [*read(run("healthcheck", "gx1", 5)), parse(content), *read(run("healthcheck", "gx1", 9))]
+    )
     assert (written.new, [position for position, _ in written.refused]) == ([0, 2], [1])
     assert len(rows(store, schema.runs)) == 2
 
@@ -146,7 +170,12 @@ def test_actions_of_hooks_and_of_people_are_kept(store: Store) -> None:
         ("resume", "done", ms(70)),
     ]
     asked = rows(store, schema.runs)[1]
-    assert (asked["kind"], asked["hook"], asked["user"], asked["parent"].hex()) == ("action", "cli", "root", hook["run_id"])
+    assert (asked["kind"], asked["hook"], asked["user"], asked["parent"].hex()) == (
+        "action",
+        "cli",
+        "root",
+        hook["run_id"],
+    )
 
 
 PROLOG = run("prolog", "gx1", 0, allocation=job(9, "gx1", 0, restart=0))
@@ -180,7 +209,9 @@ def test_an_epilog_without_a_prolog_is_legal_and_unsure(store: Store) -> None:
     assert (row["opened"], row["opened_sure"], row["restart_sure"], row["prolog_run"]) == (ms(30), 0, 0, None)
 
 
-def test_numbers_given_in_a_failed_transaction_are_not_used_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_given_in_a_failed_transaction_are_not_used_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = Writer(store)
 
     def fail(*_: object) -> None:
@@ -203,7 +234,13 @@ def test_order_and_batches_make_no_difference(tmp_path: Path) -> None:
         for number in range(12)
         for record in (
             run("prolog", f"gx{number % 3}", number, allocation=job(number, "gx", number)),
-            run("epilog", f"gx{number % 3}", number + 9, finding("gpu_ecc", device="gpu1"), allocation=job(number, "gx", number)),
+            run(
+                "epilog",
+                f"gx{number % 3}",
+                number + 9,
+                finding("gpu_ecc", device="gpu1"),
+                allocation=job(number, "gx", number),
+            ),
         )
     ]
     seen = []
@@ -212,6 +249,8 @@ def test_order_and_batches_make_no_difference(tmp_path: Path) -> None:
         with open_store(tmp_path / f"{number}.sqlite") as store:
             total = ingest(store, read(*shuffled, *shuffled[:5]), size)
             assert (len(total.new), len(total.duplicates)) == (24, 5)
-            kept = sorted((row["job_id"], row["opened"], row["closed"]) for row in rows(store, schema.allocations))
+            kept = sorted(
+                (row["job_id"], row["opened"], row["closed"]) for row in rows(store, schema.allocations)
+            )
             seen.append((kept, count(store)))
     assert seen[0] == seen[1] == seen[2]

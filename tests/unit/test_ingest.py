@@ -1,0 +1,319 @@
+"""From spool to store: nothing lost, nothing twice, nothing fatal; killed at random moments, and two at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from slurm_guard import ingest
+from slurm_guard.core.errors import SetupError, StoreError
+from slurm_guard.ingest import ingest_folder, ingest_tree
+from slurm_guard.store import Store, open_store, schema
+from tests.unit.store.factory import finding, job, run, spool
+
+#: How many kills; SOAK=1000 makes it a soak.
+KILLS = int(os.environ.get("SOAK", "6"))
+
+
+def kept(store: Store, column: Any = schema.runs.c.run_id) -> list[Any]:
+    with store.read() as connection:
+        return list(connection.scalars(select(column)))
+
+
+def aside(store: Store) -> dict[str, str]:
+    with store.read() as connection:
+        table = schema.set_aside
+        return {row.name: row.reason for row in connection.execute(select(table.c.name, table.c.reason))}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def some(count: int, node: str = "gx1") -> list[dict[str, Any]]:
+    return [run("healthcheck", node, number * 5) for number in range(count)]
+
+
+def test_records_go_in_and_their_files_away(tmp_path: Path) -> None:
+    folder = spool(tmp_path / "spool", *some(3), run("prolog", "gx1", 7, allocation=job(5, "gx1", 7)))
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_folder(store, folder)
+        assert (report.ingested, report.duplicates, report.set_aside) == (4, 0, [])
+        assert report.rows == sum(len(kept(store, t.c[0])) for t in (schema.runs, schema.allocations))
+        assert len(kept(store)) == 4
+    assert names(folder) == set()
+
+
+def test_a_second_ingest_changes_nothing(tmp_path: Path) -> None:
+    records = some(3)
+    with open_store(tmp_path / "s.sqlite") as store:
+        ingest_folder(store, spool(tmp_path / "spool", *records))
+        report = ingest_folder(store, spool(tmp_path / "spool", *records))
+        assert (report.ingested, report.duplicates, report.rows) == (0, 3, 0)
+        assert len(kept(store)) == 3
+    assert names(tmp_path / "spool") == set()
+
+
+def test_files_may_stay(tmp_path: Path) -> None:
+    folder = spool(tmp_path / "spool", *some(2))
+    (folder / "torn.json").write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        for expected in ((2, 0), (0, 2)):
+            report = ingest_folder(store, folder, remove=False)
+            assert (report.ingested, report.duplicates, len(report.set_aside)) == (*expected, 1)
+        assert len(aside(store)) == 1
+    assert len(names(folder)) == 3
+    assert not (tmp_path / "set-aside").exists()
+
+
+def test_a_missing_folder_is_an_empty_one(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert ingest_folder(store, tmp_path / "nowhere").ingested == 0
+
+
+def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("")
+    with open_store(tmp_path / "s.sqlite") as store, pytest.raises(SetupError, match="cannot be listed"):
+        ingest_folder(store, tmp_path / "spool")
+
+
+def test_files_being_written_are_left_alone(tmp_path: Path) -> None:
+    folder = spool(tmp_path / "spool")
+    for name in (".x.json", "x.json.tmp", "README", ".tmp-1"):
+        (folder / name).write_text("{}")
+    (folder / "folder.json").mkdir()
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_folder(store, folder)
+    assert (report.ingested, report.set_aside) == (0, [])
+    assert len(names(folder)) == 5
+
+
+def bad_files(folder: Path) -> dict[str, str]:
+    """Files that are no records, and what their reason must say."""
+    whole = json.dumps(run("healthcheck", "gx1", 0))
+    contents = {
+        "torn.json": (whole[:200].encode(), "torn"),
+        "empty.json": (b"", "torn"),
+        "foreign.json": (b'{"name": "left-pad", "version": "1.0.0"}', "schema"),
+        "future.json": (whole.replace('"schema": "1.0"', '"schema": "7.0"').encode(), "majors"),
+        "types.json": (whole.replace('"drill": false', '"drill": "no"').encode(), "drill"),
+        "zeros.json": (b"\0" * 4096, "torn"),
+        "deep.json": (b"[" * 100_000, "nested"),
+        "huge-number.json": (whole.replace("41.5", "1e999").encode(), "64 bits"),
+        "latin1.json": (whole.replace("aurora", "aur\xf6ra").encode("latin-1"), "torn"),
+    }
+    for name, (content, _) in contents.items():
+        (folder / name).write_bytes(content)
+    with (folder / "oversize.json").open("wb") as file:
+        file.truncate(1 << 31)
+    (folder / "link.json").symlink_to("/etc/shadow")
+    (folder / "dangling.json").symlink_to("/nowhere")
+    os.mkfifo(folder / "pipe.json")
+    said = {name: said for name, (_, said) in contents.items()}
+    special = {
+        "oversize.json": "at most",
+        "link.json": "regular",
+        "dangling.json": "regular",
+        "pipe.json": "regular",
+    }
+    return {**said, **special}
+
+
+def test_what_is_no_record_is_set_aside_whole_with_its_reason(tmp_path: Path) -> None:
+    records = some(5)
+    folder = spool(tmp_path / "spool", *records)
+    expected = bad_files(folder)
+    torn = (folder / "torn.json").read_bytes()
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_folder(store, folder)
+        assert report.ingested == 5
+        reasons = aside(store)
+    assert {name for name, said in expected.items() if said not in reasons.get(name, "")} == set()
+    assert {Path(path).name for path, _ in report.set_aside} == set(expected)
+    assert names(folder) == set()
+    assert names(tmp_path / "set-aside") == set(expected)
+    assert (tmp_path / "set-aside" / "torn.json").read_bytes() == torn
+    assert (tmp_path / "set-aside" / "link.json").is_symlink()
+
+
+def test_another_file_of_the_same_name_never_overwrites(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s.sqlite") as store:
+        for content in ("{", "[", "{"):
+            (spool(tmp_path / "spool") / "a.json").write_text(content)
+            ingest_folder(store, tmp_path / "spool")
+        assert len(kept(store, schema.set_aside.c.id)) == 2
+    assert sorted(path.read_text() for path in (tmp_path / "set-aside").iterdir()) == ["[", "{", "{"]
+
+
+def test_other_content_under_a_known_run_id_is_kept_aside(tmp_path: Path) -> None:
+    record = run("healthcheck", "gx1", 0)
+    with open_store(tmp_path / "s.sqlite") as store:
+        ingest_folder(store, spool(tmp_path / "spool", record))
+        forged = spool(tmp_path / "spool", {**record, "status": "fail"})
+        report = ingest_folder(store, forged)
+        assert (report.ingested, report.duplicates) == (0, 0)
+        assert "run_id" in report.set_aside[0][1]
+    assert len(names(tmp_path / "set-aside")) == 1
+
+
+def test_a_spool_on_a_file_system_of_its_own_keeps_bad_files_within(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = spool(tmp_path / "spool")
+    (folder / "torn.json").write_text("{")
+    real = os.link
+
+    def link(source: Path, target: Path, **how: Any) -> None:
+        if "spool" not in target.parts:
+            raise OSError(18, "Invalid cross-device link")
+        real(source, target, **how)
+
+    monkeypatch.setattr(os, "link", link)
+    with open_store(tmp_path / "s.sqlite") as store:
+        ingest_folder(store, folder)
+    assert (folder / ".set-aside" / "torn.json").read_text() == "{"
+
+
+def test_spools_of_many_nodes_are_walked(tmp_path: Path) -> None:
+    for number in range(4):
+        spool(tmp_path / "in" / f"gx{number}" / "spool", *some(2, f"gx{number}"))
+    spool(tmp_path / "in" / "direct", *some(1))
+    spool(tmp_path / "in" / "set-aside", *some(1))
+    spool(tmp_path / "in" / ".hidden", *some(1))
+    spool(tmp_path / "elsewhere", *some(1))
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "in" / "gx1" / "spool" / "torn.json").write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_tree(store, tmp_path / "in")
+        assert (report.ingested, len(report.set_aside)) == (9, 1)
+    assert names(tmp_path / "in" / "gx1" / "set-aside") == {"torn.json"}
+    assert len(names(tmp_path / "elsewhere")) == 1
+
+
+def test_more_files_than_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "_BATCH_FILES", 7)
+    folder = spool(tmp_path / "spool", *some(50))
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert ingest_folder(store, folder).ingested == 50
+    assert names(folder) == set()
+
+
+def test_a_failing_store_leaves_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = spool(tmp_path / "spool", *some(3))
+
+    def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    with open_store(tmp_path / "s.sqlite") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr("slurm_guard.store.writer.insert", fail)
+            with pytest.raises(StoreError):
+                ingest_folder(store, folder)
+        assert len(names(folder)) == 3
+        assert ingest_folder(store, folder).ingested == 3
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """SQLite's own limit on pages stands in for the disk's end."""
+    records = [run("healthcheck", "gx1", n, finding("gpu_ecc", message="x" * 3000)) for n in range(300)]
+    folder = spool(tmp_path / "spool", *records)
+    with open_store(tmp_path / "s.sqlite") as store:
+        with store.write() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count=60")
+        with pytest.raises(StoreError, match="disk is full"):
+            ingest_folder(store, folder)
+        assert len(names(folder)) + len(kept(store)) >= 300
+        store.close()
+        ingest_folder(store, folder)
+        assert len(set(kept(store))) == 300
+
+
+INGEST = """
+import sys
+from slurm_guard import ingest
+from slurm_guard.store import open_store
+ingest._BATCH_FILES = 25
+print("ready", flush=True)
+with open_store(sys.argv[1]) as store:
+    for folder in sys.argv[2:]:
+        ingest.ingest_folder(store, folder)
+"""
+
+
+def ingester(database: Path, *folders: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", INGEST, str(database), *map(str, folders)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def mixed(count: int) -> list[dict[str, Any]]:
+    made = []
+    for number in range(count):
+        given = job(1000 + number, "gx1", number)
+        made += [
+            run("prolog", "gx1", number, allocation=given, values={"gpu_temperature gpu0": 40}),
+            run("epilog", "gx1", number + 1, finding("gpu_ecc", device="gpu3"), allocation=given),
+        ]
+    return made
+
+
+def test_two_ingesters_at_once_count_every_record_once(tmp_path: Path) -> None:
+    records = mixed(300)
+    folder = spool(tmp_path / "spool", *records)
+    for number in range(20):
+        (folder / f"torn-{number}.json").write_text("{" * (number + 1))
+    started = [ingester(tmp_path / "s.sqlite", folder) for _ in range(2)]
+    said = [process.communicate(timeout=100) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert sorted(one.hex() for one in kept(store)) == sorted(record["run_id"] for record in records)
+        assert len(kept(store, schema.findings.c.id)) == 300
+        assert len(kept(store, schema.allocations.c.id)) == 300
+        assert len(aside(store)) == 20
+    assert names(folder) == set()
+    contents = sorted(len(path.read_text()) for path in (tmp_path / "set-aside").iterdir())
+    assert contents == list(range(1, 21))
+
+
+def test_killed_at_random_moments_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    records = mixed(40 * KILLS)
+    folder = spool(tmp_path / "spool", *records)
+    for number in range(KILLS):
+        (folder / f"torn-{number}.json").write_text("{" * (number + 1))
+    for _ in range(KILLS):
+        process = ingester(tmp_path / "s.sqlite", folder)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        # The moment is the point: anywhere from opening the store to the last file.
+        time.sleep(draw.uniform(0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        wanted = {record["run_id"] for record in records}
+        on_disk = {path.stem for path in folder.glob("*.json")}
+        with open_store(tmp_path / "s.sqlite") as store:
+            in_store = {one.hex() for one in kept(store)}
+        assert wanted <= on_disk | in_store
+    with open_store(tmp_path / "s.sqlite") as store:
+        ingest_folder(store, folder)
+        check_whole(store, records)
+        assert len(aside(store)) == KILLS
+    assert len(names(tmp_path / "set-aside")) == KILLS
+
+
+def check_whole(store: Store, records: list[dict[str, Any]]) -> None:
+    """Every record is in once, with all its rows."""
+    assert sorted(one.hex() for one in kept(store)) == sorted(record["run_id"] for record in records)
+    with store.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+        for table in (schema.findings, schema.allocations, schema.node_samples):
+            assert connection.scalar(select(func.count()).select_from(table)) == len(records) // 2, table.name
