@@ -14,7 +14,6 @@ LONGEST = 100
 _OURS = re.compile(r"(SGJ?):([a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?: ([^\s].*?))?")
 #: What Slurm itself appends to a reason while a reboot is on its way; not an edit by a person.
 _SLURMS_TAIL = re.compile(r"(?:\s*:\s*reboot (?:issued|complete|timed out|requested))+\s*$", re.IGNORECASE)
-_STAMP = re.compile(r"\s*\[[\w.@-]+@\d{4}-\d\d-\d\dT[\d:]+\]\s*$")
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
 
 
@@ -56,8 +55,12 @@ def build(fault: str, device: str = "", job_caused: bool = False) -> str:
 
 
 def strip_slurms_additions(text: str) -> str:
-    """The reason without what Slurm itself adds: `[user@time]` and `: reboot issued`."""
-    return _SLURMS_TAIL.sub("", _STAMP.sub("", text)).strip()
+    """The reason without what Slurm itself stores behind it: `: reboot issued` and the like.
+
+    `[user@time]` is not among them: Slurm prints it and does not store it, so where it is part of a reason,
+    a person pasted it.
+    """
+    return _SLURMS_TAIL.sub("", text).strip()
 
 
 def parse(text: str | None) -> Reason | None:

@@ -56,7 +56,7 @@ def run(argv: list[str], slurm_conf: str, deadline: float, largest: int = LARGES
     process = _start(argv, slurm_conf)
     try:
         streams = _read(process, end, largest)
-        status = _wait(process, end)
+        status = _wait(process, end) if streams is not None else None
     finally:
         _end(process)
     name = os.path.basename(argv[0])

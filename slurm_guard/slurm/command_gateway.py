@@ -51,7 +51,8 @@ _REFUSED = (
     "request denied",
     "not found",
     "not permitted",
-    "job/step already completing",
+    "already finished",
+    "already completing",
 )
 _NO_SUCH_JOB = "invalid job id"
 

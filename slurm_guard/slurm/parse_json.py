@@ -178,9 +178,8 @@ def _job_nodes(row: dict[str, Any]) -> str:
 
 def _exit(value: Any) -> tuple[int | None, int | None]:
     if isinstance(value, dict):
-        return number(value.get("return_code")), number(
-            _get(value, "signal", "id") or _get(value, "signal", "signal_id")
-        )
+        signal = _get(value, "signal", "id") or _get(value, "signal", "signal_id")
+        return number(value.get("return_code")) or 0, number(signal) or 0
     status = number(value)
     return (None, None) if status is None else values.wait_status(status)
 

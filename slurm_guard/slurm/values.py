@@ -80,7 +80,7 @@ def wait_status(status: int) -> tuple[int, int]:
 
 def ended(job_state: str) -> bool:
     """False while a job waits or runs: its exit code is then told as 0 and means nothing."""
-    return bool(job_state) and job_state.split("+")[0] not in _ALIVE
+    return bool(job_state) and job_state.partition("+")[0] not in _ALIVE
 
 
 def seconds(told: str) -> int | None:

@@ -1,0 +1,127 @@
+"""How many nodes may be out of service because of the guard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_guard.slurm import budget
+from tests.unit.slurm.nodes import OURS, node
+
+if TYPE_CHECKING:
+    from slurm_guard.slurm.gateway import NodeState
+
+PLAN = {"nodes": 3, "percent": 10.0, "per_hour": 4, "shared_nodes": 1}
+
+
+def cluster(size: int, out: dict[int, str] | None = None, **fields: Any) -> list[NodeState]:
+    taken = out or {}
+    return [
+        node(f"c{i}", "IDLE+DRAIN" if i in taken else "IDLE", taken.get(i, ""), **fields) for i in range(size)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percent", "size", "most"),
+    [
+        (3, 10, 4, 1),
+        (3, 10, 10, 1),
+        (3, 10, 19, 1),
+        (3, 10, 20, 2),
+        (3, 10, 5000, 3),
+        (0, 10, 100, 0),
+        (5, 0, 100, 0),
+        (50, 100, 8, 8),
+        (5, 0.5, 8, 1),
+    ],
+)
+def test_the_limit(nodes: int, percent: float, size: int, most: int) -> None:
+    assert budget.limit({"nodes": nodes, "percent": percent}, size) == most
+
+
+@pytest.mark.parametrize(
+    ("size", "out", "fits"),
+    [
+        (4, {}, True),
+        (4, {1: OURS}, False),
+        (4, {1: "DIMM swap"}, True),
+        (4, {1: "Not responding"}, True),
+        (4, {1: "Prolog error"}, False),
+        (4, {1: "Epilog error"}, False),
+        (4, {1: f"{OURS} CASE-5"}, False),
+        (100, {1: OURS, 2: "Prolog error"}, True),
+        (100, {1: OURS, 2: "Prolog error", 3: "SGJ:gpu_processes.left gpu0"}, False),
+        (4, {0: OURS}, True),
+        (4, {0: OURS, 1: OURS, 2: OURS}, True),
+    ],
+)
+def test_room_for_one_more(size: int, out: dict[int, str], fits: bool) -> None:
+    answer = budget.room(cluster(size, out), "c0", PLAN, "gpu_remap.failure", "device", "gpu5")
+    assert answer.ok is fits
+    assert answer.why
+
+
+def test_a_refusal_names_the_nodes_that_are_out() -> None:
+    answer = budget.room(cluster(6, {4: OURS}), "c0", PLAN, "gpu_xid.94", "device")
+    assert "c4" in answer.why
+    assert "1 of at most 1" in answer.why
+
+
+def test_each_partition_has_its_own_budget() -> None:
+    """Two of 40 nodes are free to go, but the node's small partition has lost its share."""
+    small = [
+        node("s0", partitions=["all", "small"]),
+        node("s1", "IDLE+DRAIN", OURS, partitions=["all", "small"]),
+    ]
+    large = [node(f"c{i}", partitions=["all"]) for i in range(38)]
+    answer = budget.room(small + large, "s0", PLAN, "gpu_xid.94", "device")
+    assert not answer
+    assert "partition small" in answer.why
+    assert budget.room(small + large, "c0", PLAN, "gpu_xid.94", "device")
+
+
+def test_a_fault_with_a_shared_cause_is_one_incident() -> None:
+    hung = "SG:fs_mounts.hung /data"
+    nodes = cluster(2000, {7: hung})
+    assert not budget.room(nodes, "c0", PLAN, "fs_mounts.hung", "shared", "/data")
+    assert budget.room(nodes, "c0", PLAN, "fs_mounts.hung", "shared", "/home")
+    assert budget.room(nodes, "c0", PLAN, "fs_mounts.hung", "device", "/data")
+    assert not budget.room(cluster(9), "c0", {**PLAN, "shared_nodes": 0}, "fs_mounts.hung", "shared", "/data")
+
+
+def test_a_shared_outage_drains_at_most_the_budget_however_many_nodes_ask() -> None:
+    nodes = cluster(16)
+    hung = "SG:fs_mounts.hung /data"
+    for number in range(16):
+        if budget.room(nodes, f"c{number}", PLAN, "fs_mounts.hung", "shared", "/data"):
+            nodes[number] = node(f"c{number}", "IDLE+DRAIN", hung)
+    assert len(budget.drained(nodes)) == 1
+
+
+def test_nodes_that_do_not_exist_yet_are_not_counted() -> None:
+    future = [node(f"f{i}", "FUTURE") for i in range(1000)]
+    assert not budget.room([*cluster(4, {1: OURS}), *future], "c0", PLAN, "gpu_xid.94", "device")
+
+
+def test_a_node_that_slurm_did_not_tell_of_still_meets_the_clusters_budget() -> None:
+    assert not budget.room(cluster(4, {1: OURS}), "elsewhere", PLAN, "gpu_xid.94", "device")
+
+
+@given(
+    size=st.integers(1, 60),
+    nodes=st.integers(0, 8),
+    percent=st.floats(0, 100),
+    order=st.randoms(use_true_random=False),
+)
+def test_asking_one_by_one_never_passes_the_limit(size: int, nodes: int, percent: float, order: Any) -> None:
+    plan = {"nodes": nodes, "percent": percent, "shared_nodes": 1}
+    known = cluster(size)
+    numbers = list(range(size))
+    order.shuffle(numbers)
+    for number in numbers:
+        if budget.room(known, f"c{number}", plan, "gpu_remap.failure", "device", "gpu5"):
+            known[number] = node(f"c{number}", "IDLE+DRAIN", OURS)
+    assert len(budget.drained(known)) == budget.limit(plan, size)
