@@ -185,7 +185,8 @@ def _no_nvml(nvml: Any, view: _View) -> Finding:
 def _why(nvml: Any) -> tuple[str, str]:
     """(fault, sentence) for NVML's state; no fault where it may be the guard's own or a limited view."""
     if nvml.state == "mismatch":
-        return "mismatch", f"the library does not fit the kernel module {nvml.kernel_version}: {nvml.error}"
+        library = nvml.nvml_version or "of another version"
+        return "mismatch", f"the library is {library}, the kernel module {nvml.kernel_version}: not hardware"
     if nvml.kernel_version is None and nvml.state in ("no_driver", "no_library"):
         return "no_driver", "the driver's kernel module is not loaded"
     if nvml.state == "no_driver":

@@ -48,7 +48,7 @@ class GpuProcesses(Check):
     def judge(self, nvml: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
         """Yield findings on the job's GPUs, or on all in a healthcheck."""
         yield from gpus.not_judged(nvml, expect)
-        view = _View(expect.run, params)
+        view = _View(expect.run, params, bool(nvml.get("private_pids")))
         if view.hook in ("prolog", "epilog") and not view.tokens:
             yield skipped("the job has no GPUs")
             return
@@ -60,7 +60,8 @@ class GpuProcesses(Check):
 class _View:
     """The run: whose job it is, and what the other open allocations may use."""
 
-    def __init__(self, run: Any, params: Any) -> None:
+    def __init__(self, run: Any, params: Any, is_blind: bool) -> None:
+        self.is_blind = is_blind  # in a PID namespace of our own
         self.hook = run.hook
         self.tokens = list(run.get("job_gpus") or ())
         own = run.get("own") or run  # an epilog without a prolog has the job's numbers only
@@ -137,6 +138,10 @@ def _memory(gpu: Any, view: _View) -> Iterator[Finding]:
     if not is_judged or used <= view.leftover or (gpu.mig or {}).get("devices") or view.may_be_used(gpu):
         return
     if any(process.alive for process in gpu.processes):
+        return
+    if view.is_blind:
+        message = f"{label}: {used // _MIB} MiB in use; processes are not visible from this PID namespace"
+        yield unknown(message, metric="gpu_memory_used", value=used, unit="bytes", **at)
         return
     dead = ", ".join(str(process.pid) for process in gpu.processes)
     message = (

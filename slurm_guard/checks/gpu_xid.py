@@ -45,6 +45,30 @@ class GpuXid(Check):
         **{str(code): _fault(code) for code in sorted(xid.CATALOGUE)},
         "13_repeat": Fault("WARN", "Xid 13 twice in one place of one GPU.", remedy=xid.REMEDIES["DRAIN"]),
         "31_repeat": Fault("WARN", "Xid 31 twice on one GPU alone.", remedy=xid.REMEDIES["DRAIN"]),
+        "init_failed": Fault(
+            "DRAIN_REBOOT",
+            "The driver could not initialise the GPU.",
+            remedy=xid.REMEDIES["DRAIN_REBOOT"],
+            event=True,
+        ),
+        "gsp_heartbeat": Fault(
+            "DRAIN_RESET",
+            "The GPU's system processor (GSP) stopped; an Xid 119 mostly follows.",
+            remedy=xid.REMEDIES["DRAIN_RESET"],
+            event=True,
+        ),
+        "rx_detect": Fault(
+            "DRAIN_REBOOT",
+            "The driver could not find out which NVLinks are connected.",
+            remedy=xid.REMEDIES["DRAIN_REBOOT"],
+            event=True,
+        ),
+        "inforom": Fault(
+            "DRAIN",
+            "The GPU's InfoROM is corrupted.",
+            remedy="`nvidia-smi -q` shows the InfoROM's versions; open an RMA if a reboot does not help.",
+            event=True,
+        ),
         "unread": Fault("WARN", "An Xid line that cannot be read."),
         "coverage": Fault("WARN", "Kernel lines were lost, so an Xid may have been missed."),
     }
@@ -56,8 +80,7 @@ class GpuXid(Check):
             yield unknown(f"kernel log: {facts.problems.get('kmsg', 'no answer')}", code="coverage")
             return
         if kmsg.gap:
-            message = f"kernel log: lines before number {kmsg.first} were lost since the last look"
-            yield unknown(message, code="coverage")
+            yield unknown("kernel log: lines were lost since the last look", code="coverage")
         lines = parse(kmsg.events)
         if not lines:
             yield passed()
@@ -66,6 +89,8 @@ class GpuXid(Check):
         for (kind, address, code), group in log.groups.items():
             if kind == "garbage":
                 yield unknown(f"an Xid line that cannot be read: {group[0].rest[:_LONGEST]}", code="unread")
+            elif kind == "driver":
+                yield from _driver(group, log.place(address) if address else {})
             elif kind == "sxid":
                 yield _switch(code, group)
             else:
@@ -126,6 +151,14 @@ def _event(code: int, group: list[XidLine], at: dict[str, Any], tier: str) -> Fi
     if code not in xid.CATALOGUE:
         return make(text, blame="unknown", **at)
     return make(text, remedy=xid.REMEDIES[tier], **at)
+
+
+def _driver(group: list[XidLine], at: dict[str, Any]) -> Iterator[Finding]:
+    """Lines without a code, each kind once for a GPU."""
+    for name in dict.fromkeys(line.unit for line in group):
+        first = next(line for line in group if line.unit == name)
+        text = f"{at.get('device', 'a GPU')}, {first.time_s:.0f} s after boot: {first.rest[:_LONGEST]}"
+        yield failed(text, code=name, metric="xid", event=True, **at)
 
 
 def _switch(code: int, group: list[XidLine]) -> Finding:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: The code that all spellings of "fallen off the bus" count as.
 LOST = 79
 
+_MARKS = ("NVRM", "SXid", "infoROM")
 _HEX = "[0-9a-fA-F]"
 _ADDRESS = rf"(?:{_HEX}{{4,8}}:)?{_HEX}{{2}}:{_HEX}{{2}}(?:\.[0-7])?"
 _PROCESS = r"(?:, pid=('?<unknown>'?|\d+))?(?:, name=([^,]*))?"
@@ -29,16 +30,26 @@ _SOURCES = {
     "previous": r"caused by previous Xid (\d{1,6})",
     "place": r"\(GPC (\d+), TPC (\d+)",
 }
+#: Other words of the driver: name, a text that the line holds, and a pattern that finds the GPU.
+_DRIVER = (
+    ("inforom", "infoROM is corrupted", rf"infoROM is corrupted at gpu ({_ADDRESS})"),
+    ("init_failed", "RmInitAdapter failed", rf"NVRM: (?:GPU ({_ADDRESS}): )?RmInitAdapter failed"),
+    ("gsp_heartbeat", "Heartbeat timed out", r"NVRM: GPU(\d+) \w+: Heartbeat timed out"),
+    ("rx_detect", "Failed to update Rx Detect Link mask", r"NVRM: .*Failed to update Rx Detect Link mask()"),
+)
+_SOURCES.update((name, pattern) for name, _, pattern in _DRIVER)
 _compiled: dict[str, re.Pattern[str]] = {}
 
 
 class XidLine:
-    """One event: `kind` is `xid`, `sxid` or `garbage` (an Xid line that cannot be read, kept in `rest`).
+    """One event: `kind` is `xid`, `sxid`, `driver` (a line without a code; `unit` names it) or `garbage` (an
+    Xid line that cannot be read, kept in `rest`).
 
     `address` is the PCI address in sysfs' form; `code` the number (0 for garbage); `rest` what follows code
     and process; the process (`pid`, `name`) is a victim more often than a culprit; `severity` the word of an
     NVLink 5 or SXid line; `recovery` the action that an Xid 154 asks for; `previous` the code that an Xid 45
-    echoes; `unit` the NVSwitch.
+    echoes; `unit` the NVSwitch. Where the driver gives no address it is `GPU4` (the driver's own numbering,
+    not that of /dev/nvidia4) or empty.
     """
 
     __slots__ = (
@@ -80,7 +91,7 @@ def parse(events: Iterable[Any]) -> list[XidLine]:
     block: tuple[str, int] | None = None  # the address of a block of lines, and how many may still follow
     for event in events:
         text = event.text.replace("\\x0a", "\n")
-        if "NVRM" not in text and "SXid" not in text and block is None:
+        if block is None and not any(mark in text for mark in _MARKS):
             continue
         for line in text.split("\n"):
             block = _take(line, event.time_s, found, block)
@@ -120,6 +131,18 @@ def _read_line(line: str) -> XidLine | None:
     if "fallen off the bus" in line:
         match = _pattern("lost").search(line)
         return XidLine("xid", normalise(match[1]), LOST, "GPU has fallen off the bus", 0.0) if match else None
+    return _read_driver(line)
+
+
+def _read_driver(line: str) -> XidLine | None:
+    for name, mark, _ in _DRIVER:
+        match = _pattern(name).search(line) if mark in line else None
+        if match is not None:
+            place = match[1] or ""
+            address = f"GPU{place}" if place.isdigit() else normalise(place) if place else ""
+            read = XidLine("driver", address, 0, line.partition("NVRM: ")[2] or line, 0.0)
+            read.unit = name
+            return read
     return None
 
 

@@ -23,6 +23,7 @@ LIBRARY = "libnvidia-ml.so.1"
 _MOST_GPUS = 256
 
 _FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+_FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's fixed number of the host's PID namespace
 _STATES = {9: "no_driver", 12: "no_library", 18: "mismatch"}
 
 
@@ -32,7 +33,8 @@ def read(places: Places, request: Facts) -> dict[str, Any]:
     `state`: `ok`, `no_library`, `no_driver`, `mismatch` or `error`, with NVML's `code` and the `error` in
     words; `binding` is False where nvidia-ml-py itself is missing (an incomplete installation of the guard,
     not a fault of the node); `library_named` is True where the plan names the library; `kernel_version` is
-    the loaded kernel module's, None without one.
+    the loaded kernel module's, None without one; `private_pids` is True in a PID namespace of our own,
+    where other processes cannot be seen.
     `gpus`: one entry per GPU that the driver counts: `index`, `minor`, `uuid`, `pci`, `name`, `serial`,
     `error` (None, or why it could not be read), `values` (temperatures in C, power in mW, memory in bytes),
     `na` (names without a value here), `errors` ({name: why}), `mig`, `processes` (None: not supported).
@@ -40,6 +42,7 @@ def read(places: Places, request: Facts) -> dict[str, Any]:
     facts: dict[str, Any] = {"state": "error", "error": "", "code": 0, "binding": True}
     facts.update(driver_version="", nvml_version="", count=0, gpus=[])
     facts["kernel_version"] = _kernel_version(places)
+    facts["private_pids"] = _has_private_pids(places)
     facts["library_named"] = bool(request.get("nvml_library"))
     facts["library"] = _library(places, request.get("nvml_library"))
     try:
@@ -50,6 +53,7 @@ def read(places: Places, request: Facts) -> dict[str, Any]:
         return facts
     except Exception as error:
         _explain(facts, error)
+        facts["nvml_version"] = _file_version(facts["library"])
         return facts
     _read_versions(nvml, facts)
     facts["state"] = "ok"
@@ -87,6 +91,12 @@ def _start(facts: dict[str, Any], python_path: list[str]) -> Any:
     return pynvml
 
 
+def _file_version(path: str) -> str:
+    """The version in the name of the file behind the library's link; an empty text if there is none."""
+    version = os.path.basename(os.path.realpath(path)).partition(".so.")[2]
+    return version if "." in version else ""
+
+
 def _count(nvml: Any) -> int:
     """How many GPUs the driver counts. Raises ValueError if that is no sane number."""
     count = int(nvml.nvmlDeviceGetCount())
@@ -121,6 +131,13 @@ def _kernel_version(places: Places) -> str | None:
     words = text.partition("\n")[0].split()
     versions = (word for word in words if word[:1].isdigit() and "." in word)
     return next(versions, "unknown")
+
+
+def _has_private_pids(places: Places) -> bool:
+    try:
+        return os.readlink(places.below("proc/self/ns/pid")) != _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def _number_the_nameless(gpus: list[dict[str, Any]]) -> None:

@@ -8,6 +8,8 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any
 
+import pynvml  # noqa: F401  # forked children inherit it, which halves what they cost
+
 from slurm_guard.core.outcome import Facts
 from slurm_guard.core.paths import Places
 

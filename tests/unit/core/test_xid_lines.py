@@ -213,6 +213,21 @@ def test_nvswitch_lines(text: str, unit: str, code: int, severity: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "address", "unit"),
+    [
+        ("NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x24:0x65:1417)", "0000:b3:00.0", "init_failed"),
+        ("NVRM: RmInitAdapter failed! (0x26:0xffff:1096)", "", "init_failed"),
+        ("NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, diff 6200", "GPU6", "gsp_heartbeat"),
+        ("WARNING: infoROM is corrupted at gpu 0000:B3:00.0", "0000:b3:00.0", "inforom"),
+        ("NVRM: knvlinkUpdate_IMPL: Failed to update Rx Detect Link mask!", "", "rx_detect"),
+    ],
+)
+def test_other_words_of_the_driver(text: str, address: str, unit: str) -> None:
+    (line,) = parse(events(text))
+    assert (line.kind, line.address, line.code, line.unit) == ("driver", address, 0, unit)
+
+
 HEX = "0123456789abcdefABCDEF"
 ADDRESS = st.builds(
     lambda domain, bus, slot, function: f"{domain}{bus}:{slot}{function}",
@@ -256,5 +271,5 @@ def test_addresses_are_as_in_sysfs(address: str) -> None:
 )
 def test_garbage_is_never_an_error(texts: list[str]) -> None:
     for line in parse(events(*texts)):
-        assert line.kind in ("xid", "sxid", "garbage")
-        assert (line.code == 0) == (line.kind == "garbage")
+        assert line.kind in ("xid", "sxid", "driver", "garbage")
+        assert (line.code == 0) == (line.kind in ("driver", "garbage"))

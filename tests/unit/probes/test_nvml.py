@@ -171,6 +171,25 @@ def test_nvml_that_does_not_start(read: Read, code: str, expected: str) -> None:
     assert facts.error
 
 
+def test_a_mismatch_names_the_librarys_version(read: Read, tmp_path: Path) -> None:
+    read(state())  # leaves the library there
+    library = tmp_path / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    library.rename(library.with_name("libnvidia-ml.so.535.216.01"))
+    library.symlink_to("libnvidia-ml.so.535.216.01")
+    assert read(state(system={"ret.nvmlInitWithFlags": "18"})).nvml_version == "535.216.01"
+
+
+@pytest.mark.parametrize(
+    ("link", "private"), [("pid:[4026531836]", False), ("pid:[4026533001]", True), (None, False)]
+)
+def test_a_private_pid_namespace_is_told(read: Read, tmp_path: Path, link: str | None, private: bool) -> None:
+    folder = tmp_path / "proc/self/ns"
+    folder.mkdir(parents=True)
+    if link:
+        (folder / "pid").symlink_to(link)
+    assert read(state()).private_pids is private
+
+
 def test_counting_fails(read: Read) -> None:
     facts = read(state(system={"ret.nvmlDeviceGetCount_v2": "999"}))
     assert (facts.state, facts.code, facts.gpus) == ("error", 999, [])
