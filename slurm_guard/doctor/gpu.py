@@ -39,12 +39,19 @@ def examine(subject: Subject) -> Iterator[Advice]:
         )
     elif facts["state"] != "ok":
         yield from _without_nvml(facts, expected)
-    elif isinstance(expected, int) and facts["count"] < expected:
-        yield TOPIC.bad(
-            f"{_version(facts)}: {facts['count']} of {expected} GPUs", remedy="`sguard check run gpu_count`"
-        )
     else:
-        yield TOPIC.good(f"{_version(facts)}: {facts['count']} GPU(s)", facts.get("library") or "")
+        yield _count(facts, expected)
+
+
+def _count(facts: dict[str, Any], expected: Any) -> Advice:
+    """NVML answers: does it count what the class expects, and can every GPU be read?"""
+    loads, count, remedy = _version(facts), facts["count"], "`sguard check run`, `sguard node NODE`"
+    if isinstance(expected, int) and count < expected:
+        return TOPIC.bad(f"{loads}: {count} of {expected} GPUs", remedy=remedy)
+    broken = [f"gpu{one.get('index')} ({one['error']})" for one in facts.get("gpus", []) if one.get("error")]
+    if broken:
+        return TOPIC.bad(f"{loads}, but cannot read {', '.join(broken)}", remedy=remedy)
+    return TOPIC.good(f"{loads}: {count} GPU(s)", facts.get("library") or "")
 
 
 def _version(facts: dict[str, Any]) -> str:

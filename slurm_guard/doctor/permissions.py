@@ -21,7 +21,7 @@ def examine(subject: Subject) -> Iterator[Advice]:
     places = subject.places
     conf_d = Path(places.etc) / "conf.d"
     trusted = [places.config, *map(str, sorted(conf_d.glob("*.toml"))), places.node_file, places.plan]
-    private = [places.var, places.run, places.plan, places.database, places.state]
+    private = [places.var, places.run, places.plan]  # the folders close what lies in them
     advice = [*_changed_by_others(trusted), *_read_by_others(private)]
     if places.node_problem:
         advice.append(TOPIC.bad(places.node_problem, places.node_file, "correct or remove it"))

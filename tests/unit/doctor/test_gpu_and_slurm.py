@@ -35,7 +35,18 @@ def answer(**changes: Any) -> Callable[[Any, Any], dict[str, Any]]:
 # name: (configuration, what NVML says, status and start of the sentence, part of the remedy)
 CASES = {
     "all there": (GPUS, {}, ("pass", "NVML loads, driver 570.11: 4 GPU(s)"), ""),
-    "one is gone": (GPUS, {"count": 3}, ("fail", "NVML loads, driver 570.11: 3 of 4 GPUs"), "gpu_count"),
+    "one is gone": (
+        GPUS,
+        {"count": 3},
+        ("fail", "NVML loads, driver 570.11: 3 of 4 GPUs"),
+        "sguard check run",
+    ),
+    "one cannot be read": (
+        GPUS,
+        {"gpus": [{"index": 2, "error": "GpuIsLost"}, {"index": 1, "error": None}]},
+        ("fail", "NVML loads, driver 570.11, but cannot read gpu2 (GpuIsLost)"),
+        "sguard check run",
+    ),
     "no library, none expected": (
         "",
         {"state": "no_library", "error": "e"},
