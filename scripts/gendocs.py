@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts import clidocs, configdocs  # noqa: E402
+from scripts import clidocs  # noqa: E402
 from slurm_guard.core import check, errors  # noqa: E402
 
 if TYPE_CHECKING:
@@ -129,7 +129,6 @@ def checks_page() -> str:
 def pages() -> dict[Path, str]:
     """Every generated file with its text."""
     texts = {DOCS / "exit-codes.md": exit_codes_page(), DOCS / "checks.md": checks_page()}
-    texts[DOCS / "configuration.md"] = configdocs.page(NOTICE)
     texts.update({DOCS / name: text for name, text in clidocs.pages(NOTICE).items()})
     return texts
 

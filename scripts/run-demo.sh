@@ -9,4 +9,4 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 scripts/setup-debian.sh --check python cluster || exit 1
-exec .venv/bin/python -m contrib.minicluster.demo ${1:+--seed "$1"}
+exec .venv/bin/python contrib/demo/demo.py ${1:+--seed "$1"}

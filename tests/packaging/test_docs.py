@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_guard.config import model
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
@@ -48,3 +50,14 @@ def test_every_json_answer_is_documented() -> None:
     kinds = set(re.findall(r'emit_json\(\s*"(\w+)"', sources))
     documented = set(re.findall(r"^## `(\w+)`", (DOCS / "json.md").read_text(), re.MULTILINE))
     assert kinds == documented
+
+
+@pytest.mark.parametrize("table", sorted(model.TABLES), ids=".".join)
+def test_every_setting_is_documented(table: tuple[str, ...]) -> None:
+    page = (DOCS / "configuration.md").read_text()
+    words = set(re.findall(r"[\w.]+", " ".join(re.findall(r"`[^`\n]+`|```.*?```", page, re.DOTALL))))
+    keys = {part for word in words for part in [word, *word.split(".")]}
+    sections = {"programs", "slurm", "nvml", "deadlines", "spool", "budget", "policy", "checks"}
+    assert set(model.keys_of(table)) - sections <= keys
+    if table and table[-1] != "programs":
+        assert re.search(rf"\[{re.escape('.'.join(table))}\]|\[{re.escape(table[0])}\]", page)
