@@ -67,22 +67,30 @@ def told_by(
     given = [accounting] if isinstance(accounting, Mapping) else list(accounting)
     problem = next((str(one["problem"]) for one in given if one.get("problem")), "")
     left = [_told(one) for one in given if not one.get("problem") and not one.get("step")]
-    absent = problem or "Slurm's accounting has no such job (it lags some seconds behind the job's end)"
-    found = [_take(left, run) for run in runs]
-    if len(runs) == 1 and found == [None] and len(left) == 1:
-        found = [left[0]]
-    return [one if one is not None else Told(problem=absent) for one in found]
+    if left and not problem:
+        problem = "Slurm's accounting has nothing on this run"
+    absent = problem or "Slurm's accounting has no such job; it lags some seconds behind"
+    if len(runs) == 1 and len(left) == 1:
+        return left
+    found = _matched(left, runs)
+    return [found.get(position) or Told(problem=absent) for position in range(len(runs))]
 
 
-def _take(left: list[Told], run: JobRun) -> Told | None:
-    """The run of accounting that started with this one; it is taken out of `left`."""
-    near = [(abs(one.start - run.opened), one) for one in left if one.start is not None]
-    near = [(distance, one) for distance, one in near if distance <= _NEAR_MS]
-    if not near:
-        return None
-    one = min(near, key=lambda pair: pair[0])[1]
-    left.remove(one)
-    return one
+def _matched(left: list[Told], runs: Sequence[JobRun]) -> dict[int, Told]:
+    """Which run of accounting is which on record: those that start nearest to each other, each once."""
+    pairs = sorted(
+        (abs(one.start - run.opened), position, number)
+        for position, run in enumerate(runs)
+        for number, one in enumerate(left)
+        if one.start is not None and abs(one.start - run.opened) <= _NEAR_MS
+    )
+    found: dict[int, Told] = {}
+    taken: set[int] = set()
+    for _, position, number in pairs:
+        if position not in found and number not in taken:
+            found[position] = left[number]
+            taken.add(number)
+    return found
 
 
 def _told(one: Mapping[str, Any]) -> Told:
@@ -110,7 +118,7 @@ def _exit(code: Any, signal: Any) -> str:
 def _time(value: Any) -> int | None:
     """Seconds or ISO text as milliseconds; None for nothing, zero and words such as `Unknown`."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return round(value * 1000) if value > 0 else None
+        return round(value * 1000) if 0 < value < 1e11 else None
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:

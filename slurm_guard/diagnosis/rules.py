@@ -77,6 +77,7 @@ NEXT = {
     "unknown": "Look at the job's own output; on the nodes nothing explains it.",
     "none": "Nothing to do.",
 }
+NEXT_MISSING = "Ingest the missing runs and look again; meanwhile look at the job's own output."
 
 
 def tier_rank(tier: str | None) -> int:

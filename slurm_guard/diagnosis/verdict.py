@@ -59,6 +59,8 @@ def diagnose(run: JobRun, told: Told, missing: Sequence[Missing], fleet: Fleet) 
     verdict.causes = causes
     _weigh_missing(verdict, missing)
     _advise(verdict, first, run, fleet)
+    if verdict.blame == "unknown" and any(one.gap for one in missing):
+        verdict.next_step = rules.NEXT_MISSING
     return verdict
 
 
@@ -78,13 +80,9 @@ def _first_cause(causes: list[Evidence], told: Told, run: JobRun) -> Evidence | 
 
 
 def _succeeded(told: Told, run: JobRun) -> bool:
-    if told.state:
-        return told.succeeded
-    return run.exit_code == "0:0" and not _refusals(run)
-
-
-def _refusals(run: JobRun) -> list[str]:
-    return [share.node for share in run.shares if share.prolog is not None and share.prolog.refused]
+    if any(share.prolog is not None and share.prolog.refused for share in run.shares):
+        return False
+    return told.succeeded if told.state else run.exit_code == "0:0"
 
 
 def _from_evidence(first: Evidence, told: Told, run: JobRun, fleet: Fleet) -> Verdict:
@@ -214,6 +212,8 @@ def _safe(verdict: Verdict, first: Evidence | None, fleet: Fleet) -> tuple[str, 
         return "no", "it will fail again until the job itself is changed"
     if verdict.blame == "storage":
         return "no", "every node meets the same storage: wait until it answers again"
+    if verdict.blame == "fabric":
+        return "unknown", "other nodes share the fabric: it is safe once its links are clean again"
     if node and fleet.drained(node) is not None:
         return "yes", f"{node} is out of service, so the job gets another node"
     if first is not None and first.refusal:

@@ -24,13 +24,13 @@ WATCHED = ("Xid", "ECC", "remaps", "IB counters", "throttling")
 
 #: Values that move all the time and mean nothing as a change.
 _GAUGE = re.compile(
-    r"temperature|power|memory|used|free|load|uptime|_space|space_|inodes|utili[sz]ation|margin|process|latency|rate_bps"
+    r"temperature|power|memory|used|free|load|uptime|space|inodes|utilization|margin|process|latency"
 )
 
 
 @dataclass(slots=True)
 class Change:
-    """One change on a device: `by` is a counter's growth, `before` and `now` two values; an event has neither."""
+    """A change on a device: `by` is a counter's growth, `before` and `now` values; an event has neither."""
 
     group: str
     metric: str

@@ -262,7 +262,7 @@ def _actions(store: Store, run: JobRun) -> list[ActionRow]:
             for some in queries.chunks(numbers)
             for one in queries.actions(connection, nodes=some, since=run.opened, until=until)
         ]
-    return sorted(found, key=lambda one: one.at)
+    return sorted(found, key=lambda one: (one.at, one.node))
 
 
 def _action(one: ActionRow) -> dict[str, Any]:

@@ -134,7 +134,9 @@ def _others(run: dict[str, Any], width: int) -> list[str]:
     others = run["others"]
     title = f"OTHER JOBS ON {node}"
     if not others:
-        return section(title, ["  none at the same time, and none that failed there within a day"])
+        return section(
+            title, wrap("none at the same time, and none that failed there within a day", width, "  ")
+        )
     rows = [
         (
             one["job_id"],
@@ -164,12 +166,12 @@ def _actions(run: dict[str, Any], width: int) -> list[str]:
             f"{when(unix(one['at']), date=False)} {one['action']} {one['node']}{reason}: {one['outcome']}{by}"
         )
         lines += wrap(f"{said}; {one['why']}" if one["why"] else said, width, "  ", "    ")
-    return lines or ["  Nothing: no drain, refusal or resume on the job's nodes."]
+    return lines or wrap("Nothing: no drain, refusal or resume on the job's nodes.", width, "  ")
 
 
 def _coverage(coverage: dict[str, Any], width: int) -> list[str]:
     if coverage["complete"]:
-        return ["  Complete: every run of every node is on record and saw everything."]
+        return wrap("Complete: every run of every node is on record and saw everything.", width, "  ")
     lines = [] if coverage["missing"] else ["  Every run of every node is on record."]
     for head, rows in (("missing", coverage["missing"]), ("partly seen", coverage["partial"])):
         for (what, why), names in _by_reason(rows).items():

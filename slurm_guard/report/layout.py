@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 import unicodedata
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+
+
+#: A last column narrower than this is not worth having.
+_LEAST = 12
 
 
 def clean(text: object) -> str:
@@ -44,25 +47,35 @@ def cut(text: str, width: int) -> str:
 
 
 def wrap(text: object, width: int, first: str = "", rest: str | None = None) -> list[str]:
-    """Lines of at most `width` columns, the first one begun with `first`, the others with `rest`."""
+    """Lines of at most `width` columns, the first one begun with `first`, the others with `rest`.
+
+    Words are kept whole where they fit a line of their own; `textwrap` counts characters, not columns.
+    """
     rest = " " * columns_of(first) if rest is None else rest
-    lines = textwrap.wrap(clean(text), max(8, width - columns_of(rest)), break_on_hyphens=False) or [""]
-    fitted: list[str] = []
-    for line in lines:
-        fitted += _split_wide(line, width - columns_of(rest))
-    return [((first if number == 0 else rest) + line).rstrip() for number, line in enumerate(fitted)]
+    lines, line, is_empty = [], first, True
+    for word in clean(text).split(" "):
+        if not is_empty and columns_of(line) + 1 + columns_of(word) <= width:
+            line += f" {word}"
+            continue
+        if not is_empty:
+            lines.append(line)
+            line = rest
+        *full, line = _fill(line, word, width, rest)
+        lines += full
+        is_empty = False
+    return [done.rstrip() for done in (*lines, line)]
 
 
-def _split_wide(line: str, width: int) -> list[str]:
-    """Characters of two columns make a line longer than `textwrap` counts."""
-    found, kept, used = [], "", 0
-    for char in line:
-        if used + _columns(char) > width:
-            found.append(kept)
-            kept, used = "", 0
-        kept += char
+def _fill(line: str, word: str, width: int, rest: str) -> list[str]:
+    """The lines that one word makes, begun with `line`; more than one if it is wider than a line."""
+    lines, used = [], columns_of(line)
+    for char in word:
+        if used + _columns(char) > width and line != rest:
+            lines.append(line)
+            line, used = rest, columns_of(rest)
+        line += char
         used += _columns(char)
-    return [*found, kept]
+    return [*lines, line]
 
 
 def pad(text: str, width: int) -> str:
@@ -82,7 +95,10 @@ def table(
     lines: list[str] = []
     for row in cells:
         head = "".join(pad(cut(cell, wide), wide + 2) for cell, wide in zip(row, widths, strict=False))
-        lines += wrap(row[-1], width, " " * indent + head)
+        if indent + columns_of(head) + _LEAST > width:
+            lines += wrap("  ".join(row), width, " " * indent, " " * (indent + 2))
+        else:
+            lines += wrap(row[-1], width, " " * indent + head)
     return lines
 
 

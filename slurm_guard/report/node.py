@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.report.layout import cut, iso, pad, section, span, table, unix, when, wrap
+from slurm_guard.report.layout import iso, section, span, table, unix, when, wrap
 from slurm_guard.store import fleet, jobs, queries
 from slurm_guard.store.model import CLEAN
 
@@ -158,7 +158,8 @@ def _faults(report: dict[str, Any], width: int) -> list[str]:
     if lines:
         return lines
     clean = report["last"]["status"] in CLEAN
-    return ["  None." if clean else "  None that would take the node out of service; see the findings below."]
+    told = "None." if clean else "None that would take the node out of service; see the findings below."
+    return wrap(told, width, "  ")
 
 
 def _found(report: dict[str, Any], width: int) -> list[str]:
@@ -206,4 +207,4 @@ def _gaps(report: dict[str, Any], width: int) -> list[str]:
         long = span((end or 0) - (start or 0))
         lines += wrap(f"{when(start)} for {long}: {one['why']}", width, "  ", "    ")
     silent = span(fleet.SILENCE_MS)
-    return lines or [pad("", 2) + cut(f"Complete: never more than {silent} without a run.", width - 2)]
+    return lines or wrap(f"Complete: never more than {silent} without a run.", width, "  ")

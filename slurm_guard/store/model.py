@@ -189,9 +189,9 @@ class JobRun:
 
     @property
     def closed(self) -> int | None:
-        """When the last node was given back; None while one is still open."""
+        """When the last node was given back, as far as epilogs are on record; None without any."""
         ends = [share.allocation.closed for share in self.shares]
-        return None if None in ends else max(end for end in ends if end is not None)
+        return max((end for end in ends if end is not None), default=None)
 
     @property
     def exit_code(self) -> str | None:

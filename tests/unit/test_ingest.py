@@ -1,4 +1,4 @@
-"""From spool to store: nothing lost, nothing twice, nothing fatal; killed at random moments, and two at once."""
+"""From spool to store: nothing lost, nothing twice, nothing fatal; killed at random, and two at once."""
 
 from __future__ import annotations
 

@@ -7,13 +7,16 @@ import stat
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, select
 
 from slurm_guard.core.errors import StoreError
 from slurm_guard.store import engine, open_store, schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_new_store_is_private_in_wal_mode_and_syncs_each_commit(tmp_path: Path) -> None:

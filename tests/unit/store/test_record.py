@@ -73,10 +73,12 @@ REFUSED = {
     "a result without findings": ({"results": [{"check": "gpu_ecc", "status": "fail"}]}, "findings"),
     "a finding is a text": ({"results": [{"check": "a", "status": "fail", "findings": ["x"]}]}, "finding"),
     "a finding without status": (
-        {"results": [{"check": "a", "status": "fail", "findings": [{"fault": "a"}]}]}, "status",
+        {"results": [{"check": "a", "status": "fail", "findings": [{"fault": "a"}]}]},
+        "status",
     ),
-    "a message is an object": (
-        {"results": [{"check": "a", "status": "fail", "findings": [finding("a", message={"a": 1})]}]}, "message",  # type: ignore[arg-type]
+    "a message is a list": (
+        {"results": [{"check": "a", "status": "fail", "findings": [{**finding("a"), "message": []}]}]},
+        "message",
     ),
     "job_id is a text": ({"allocation": {"job_id": "31"}}, "job_id"),
     "job_id is huge": ({"allocation": {"job_id": 2**80}}, "job_id"),
@@ -90,7 +92,7 @@ REFUSED = {
     "an action's calls are a text": ({"actions": [action("drain", 1, "a", calls="2")]}, "calls"),
     "a NUL character": ({"cluster": "a\0b"}, "NUL"),
     "a NUL character deep inside": ({"weather": [{"a\0": 1}]}, "NUL"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())

@@ -1,0 +1,160 @@
+"""Which devices were a job's own, and what accounting and coverage make of odd input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_guard.diagnosis import Told, missing_runs, told_by
+from slurm_guard.diagnosis.evidence import is_given
+from slurm_guard.store.model import Allocation, FindingRow, JobRun, NodeShare, RunRow
+from tests.unit.store.factory import at, ms, uuid
+
+
+def seen(device: str, device_id: str | None = None) -> FindingRow:
+    return FindingRow(1, "gx1", 0, "gpu_xid", "gpu_xid.79", "fail", device, device_id)
+
+
+@pytest.mark.parametrize(
+    ("device", "device_id", "gpus", "expected"),
+    [
+        ("gpu3", None, ["3"], True),
+        ("gpu3", uuid(3), ["0", "3"], True),
+        ("gpu3", None, ["0", "13"], False),
+        ("gpu3", uuid(3), [uuid(3)], True),
+        ("gpu3", uuid(3), [uuid(4)], False),
+        ("gpu3", None, [uuid(3)], None),
+        ("gpu3", "0000:5d:00.0", [uuid(3)], None),
+        ("gpu3", uuid(3), ["MIG-4e1c0000-0000-4000-8000-000000000001"], None),
+        ("gpu3/mig1", None, ["3"], True),
+        ("gpu3", None, [], False),
+        ("gpu", None, ["3"], None),
+        ("mlx5_0/1", None, ["3"], None),
+        ("/scratch", None, [], None),
+        ("", None, ["3"], None),
+    ],
+)
+def test_whose_device_it_was(
+    device: str, device_id: str | None, gpus: list[str], expected: bool | None
+) -> None:
+    assert is_given(seen(device, device_id), gpus) is expected
+
+
+def job_run(opened: float = 0, closed: float | None = 60, **more: Any) -> JobRun:
+    end = None if closed is None else ms(closed)
+    own = Allocation(1, "aurora", "gx1", 5, ms(opened), closed=end)
+    hook = RunRow(1, "00", "aurora", "gx1", "prolog", ms(opened), "pass", plan_state="ok")
+    share = NodeShare(own, prolog=hook, epilog=None if end is None else hook, between={"pass": 3})
+    for name, value in more.items():
+        setattr(share, name, value)
+    return JobRun("aurora", 5, 0, [share])
+
+
+@pytest.mark.parametrize(
+    ("accounting", "state", "code", "problem"),
+    [
+        (None, "", "", "was not asked"),
+        ({"problem": "slurmdbd does not answer"}, "", "", "slurmdbd does not answer"),
+        ([], "", "", "no such job"),
+        (
+            {"state": "FAILED", "exit_code": 9, "exit_signal": 0, "start_time": ms(0) / 1000},
+            "FAILED",
+            "9:0",
+            "",
+        ),
+        ({"state": "CANCELLED by 1000", "exit_code": "0:15", "start_time": at(0)}, "CANCELLED", "0:15", ""),
+        ({"state": "COMPLETED", "start_time": "Unknown"}, "COMPLETED", "", ""),
+        ([{"state": "FAILED", "start_time": at(0), "step": "batch"}], "", "", "no such job"),
+        (
+            [{"state": "NODE_FAIL", "start_time": at(-900)}, {"state": "FAILED", "start_time": at(1)}],
+            "FAILED",
+            "",
+            "",
+        ),
+    ],
+)
+def test_what_accounting_told(accounting: Any, state: str, code: str, problem: str) -> None:
+    (told,) = told_by(accounting, [job_run()])
+    assert (told.state, told.exit) == (state, code)
+    assert problem in told.problem
+    assert bool(told.problem) == bool(problem)
+
+
+def test_runs_of_accounting_meet_those_on_record_by_time() -> None:
+    said = [
+        {"state": name, "start_time": at(minute)} for name, minute in (("COMPLETED", 100), ("NODE_FAIL", 0))
+    ]
+    told = told_by(said, [job_run(0, 9), job_run(50, 60), job_run(101, None)])
+    assert [one.state for one in told] == ["NODE_FAIL", "", "COMPLETED"]
+
+
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+KEYS = (
+    "state",
+    "exit_code",
+    "exit_signal",
+    "start_time",
+    "end_time",
+    "submit_time",
+    "nodes",
+    "user",
+    "restarts",
+    "step",
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), SCALAR), max_size=3))
+def test_odd_accounting_never_breaks_a_report(accounting: list[dict[str, Any]]) -> None:
+    (told,) = told_by(accounting, [job_run()])
+    assert isinstance(told, Told)
+
+
+def finding(status: str, message: str) -> FindingRow:
+    return FindingRow(1, "gx1", 0, "gpu_ecc", "gpu_ecc", status, message=message)
+
+
+@pytest.mark.parametrize(
+    ("run", "told", "expected", "found"),
+    [
+        (job_run(), Told(), ["gx1"], []),
+        (job_run(), Told(), ["gx1", "gx2"], [("gx2", "all")]),
+        (job_run(prolog=None), Told(), [], [("gx1", "prolog")]),
+        (job_run(closed=None), Told(), ["gx1"], []),
+        (job_run(closed=None), Told(state="NODE_FAIL"), ["gx1"], [("gx1", "epilog")]),
+        (job_run(between={}), Told(), [], [("gx1", "between")]),
+        (job_run(closed=10, between={}), Told(), [], []),
+    ],
+)
+def test_what_is_missing(run: JobRun, told: Told, expected: list[str], found: list[tuple[str, str]]) -> None:
+    assert [(one.node, one.what) for one in missing_runs(run, told, expected)] == found
+
+
+def test_what_a_run_could_not_see_is_no_missing_run() -> None:
+    hook = RunRow(
+        1,
+        "00",
+        "aurora",
+        "gx1",
+        "epilog",
+        0,
+        "unknown",
+        plan_state="stale",
+        plan_problem="31 days old",
+        dropped=4,
+    )
+    hook.coverage = {"nvml": "hung", "prolog": "no prolog of this job on record here"}
+    hook.findings = [
+        finding("unknown", "no answer"),
+        finding("unknown", "again"),
+        finding("fail", "3 errors"),
+    ]
+    found = missing_runs(job_run(epilog=hook), Told(), [])
+    assert [(one.what, one.gap) for one in found] == [
+        ("nvml", False),
+        ("gpu_ecc", False),
+        ("spool", False),
+        ("plan", False),
+    ]

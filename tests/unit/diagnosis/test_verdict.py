@@ -1,0 +1,218 @@
+# ruff: noqa: E501 - one case a line reads as the table it is
+"""Verdicts by table: what the hooks saw and Slurm said, and whose fault that is, how sure, safe or not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from slurm_guard.diagnosis import Verdict, diagnose, missing_runs, told_by
+from slurm_guard.store import jobs, open_store
+from slurm_guard.store.fleet import Elsewhere, Peers
+from slurm_guard.store.model import ActionRow
+from slurm_guard.store.record import parse
+from slurm_guard.store.writer import ingest
+from tests.unit.store.factory import at, finding, job, ms, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slurm_guard.diagnosis import Evidence
+
+LOST = finding("gpu_count.lost", device="gpu3", message="gpu3: the driver answers GpuIsLost", tier="DRAIN_REBOOT", remedy="Reboot the node.")  # fmt: skip
+XID13 = finding("gpu_xid.13", device="gpu3", tier="JOB", blame="job", event=True)
+XID31 = finding("gpu_xid.31", device="gpu3", tier="JOB", blame="job", event=True)
+XID45 = finding("gpu_xid.45", "warn", device="gpu3", tier="WARN", blame="unknown", event=True)
+XID79 = finding("gpu_xid.79", device="gpu3", tier="DRAIN_REBOOT", event=True)
+OOM = finding(
+    "kernel_log.oom", tier="JOB", blame="job", event=True, message="out of memory: killed python (pid 811)"
+)
+HUNG = finding(
+    "fs_mounts.hung", "timeout", "/scratch", blame="storage", scope="shared", message="/scratch hangs"
+)
+LINK = finding("ib_link.down", device="mlx5_2/1", blame="node")
+SLOW = finding("ib_errors.symbol", "warn", "mlx5_0/1", tier="WARN", blame="fabric")
+
+
+@dataclass
+class Fleet:
+    """Answers by the test's own word."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    others: dict[int, str] = field(default_factory=dict)
+    is_drained: bool = False
+
+    def peers(self, one: Evidence) -> Peers:
+        return Peers(self.passed, self.failed)
+
+    def elsewhere(self, one: Evidence) -> Elsewhere:
+        return Elsewhere(set(self.others), set(self.others.values()))
+
+    def drained(self, node: str) -> ActionRow | None:
+        made = ActionRow(
+            1, node, 0, "drain", "x", "", "SG:x", "done", "", "", 2, None, "epilog", None, "enforce"
+        )
+        return made if self.is_drained else None
+
+
+def hooks(*at_end: Any, before: Any = (), between: Any = (), after: Any = (), gpus: str = "01234567", node: str = "gx1",
+          nodes: str = "gx1", exit_code: str = "1:0", end: float = 60) -> list[dict[str, Any]]:  # fmt: skip
+    """The runs of one node's share: findings of the epilog, of the prolog, and of others as (minute, finding)."""
+    given = job(5, nodes, 0, gpus=gpus)
+    return [
+        run("prolog", node, 0, *before, allocation=given),
+        *(run("healthcheck", node, minute) for minute in range(5, int(end), 5)),
+        *(run("healthcheck", node, minute, one) for minute, one in (*between, *after)),
+        run("epilog", node, end, *at_end, allocation={**given, "exit_code": exit_code}),
+    ]
+
+
+def judged(tmp_path: Path, records: list[dict[str, Any]], accounting: Any = None, fleet: Fleet | None = None,
+           expected: tuple[str, ...] = ()) -> Verdict:  # fmt: skip
+    with open_store(tmp_path / "store.sqlite") as store:
+        ingest(store, [parse(json.dumps(record).encode()) for record in records])
+        runs = jobs.job_runs(store, 5)
+    told = told_by(accounting, runs)
+    return diagnose(runs[-1], told[-1], missing_runs(runs[-1], told[-1], expected), fleet or Fleet())
+
+
+def beside(*gpus: str, number: int = 6) -> list[dict[str, Any]]:
+    """Another job on gx1 at the same time."""
+    given = job(number, "gx1", 1, gpus="".join(gpus))
+    return [
+        run("prolog", "gx1", 1, allocation=given),
+        run("epilog", "gx1", 61, allocation={**given, "exit_code": "0:0"}),
+    ]
+
+
+FAILED = {"state": "FAILED", "exit_code": "1:0", "start_time": at(0), "end_time": at(60)}
+
+
+def state(name: str, code: str = "0:0") -> dict[str, Any]:
+    return {**FAILED, "state": name, "exit_code": code}
+
+
+#: name: (records, accounting, fleet, (blame, confidence, safe), words that must be in what or why)
+CASES: dict[str, tuple[list[dict[str, Any]], Any, Fleet, tuple[str, str, str], str]] = {
+    "a GPU lost during the job": (hooks(LOST), FAILED, Fleet(), ("node", "high", "exclude"), "was given to this job"),
+    "and the node is drained": (hooks(LOST), FAILED, Fleet(is_drained=True), ("node", "high", "yes"), "new since the job began"),
+    "without accounting": (hooks(LOST), None, Fleet(), ("node", "high", "exclude"), "gpu3"),
+    "the job ended well all the same": (hooks(LOST, exit_code="0:0"), state("COMPLETED"), Fleet(), ("node", "high", "exclude"), "results are whole"),
+    "a GPU that was not the job's": (hooks(LOST, gpus="01"), FAILED, Fleet(), ("node", "low", "exclude"), "was not given to this job"),
+    "not the job's, and it ended well": (hooks(LOST, gpus="01", exit_code="0:0"), None, Fleet(), ("none", "high", "yes"), "ended well"),
+    "already broken at the start": (hooks(LOST, before=(LOST,)), FAILED, Fleet(), ("node", "medium", "exclude"), "before the job began"),
+    "an echo after the first cause": (hooks(XID45, XID79), FAILED, Fleet(), ("node", "high", "exclude"), "gpu_xid.79"),
+    "an echo alone": (hooks(XID45), FAILED, Fleet(), ("unknown", "low", "unknown"), "exit code 1:0"),
+    "the job's own kernel": (hooks(XID13), FAILED, Fleet(), ("job", "high", "no"), "gpu_xid.13"),
+    "its own fault and a broken GPU": (hooks(XID31, XID79), FAILED, Fleet(), ("node", "high", "exclude"), "gpu_xid.79"),
+    "other users' jobs had it too": (hooks(XID31), FAILED, Fleet(others={1: "noor", 2: "ola"}), ("node", "medium", "exclude"), "other users"),
+    "another job had it too": (hooks(XID31), FAILED, Fleet(others={1: "noor"}), ("job", "medium", "no"), "may be the node"),
+    "out of memory, alone on the node": (hooks(OOM), FAILED, Fleet(), ("job", "high", "no"), "out of memory"),
+    "out of memory, with others there": (hooks(OOM, gpus="01") + beside("2"), FAILED, Fleet(), ("unknown", "low", "unknown"), "other jobs ran there too (6)"),
+    "a job's fault on its own GPU, with others there": (hooks(XID13, gpus="3") + beside("2"), FAILED, Fleet(), ("job", "high", "no"), "gpu3"),
+    "a mount hangs here alone": (hooks(HUNG), FAILED, Fleet(passed=["gx2", "gx3"]), ("node", "high", "exclude"), "passed on 2 other nodes"),
+    "a mount hangs everywhere": (hooks(HUNG), FAILED, Fleet(["gx9"], ["gx2", "gx3"]), ("storage", "high", "no"), "2 other nodes saw the same"),
+    "a mount hangs and nobody can compare": (hooks(HUNG), FAILED, Fleet(), ("storage", "medium", "no"), "no other node's run"),
+    "a port is down here alone": (hooks(LINK), FAILED, Fleet(passed=["gx2"]), ("node", "high", "exclude"), "1 other node "),
+    "ports are down everywhere": (hooks(LINK), FAILED, Fleet(failed=["gx2"]), ("fabric", "high", "unknown"), "saw the same"),
+    "a warning is not enough": (hooks(SLOW), FAILED, Fleet(passed=["gx2"]), ("node", "low", "exclude"), "ib_errors.symbol"),
+    "seen in the last ten minutes": (hooks(between=((55, LINK),)), FAILED, Fleet(passed=["gx2"]), ("node", "high", "exclude"), "last 10 minutes"),
+    "seen long before the end": (hooks(between=((20, LINK),)), FAILED, Fleet(passed=["gx2"]), ("node", "low", "exclude"), "earlier than"),
+    "an event long before the end": (hooks(between=((20, XID79),)), FAILED, Fleet(), ("node", "medium", "exclude"), "earlier than"),
+    "seen right after the end": (hooks(after=((63, LINK),)), FAILED, Fleet(passed=["gx2"]), ("node", "medium", "exclude"), "after the job's end"),
+    "seen long after the end": (hooks(after=((70, LINK),)), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "nothing seen": (hooks(), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "nothing seen and nothing told": (hooks(exit_code="137:0"), None, Fleet(), ("unknown", "low", "unknown"), "137:0"),
+    "ended well": (hooks(exit_code="0:0"), state("COMPLETED"), Fleet(), ("none", "high", "yes"), "no fault is on record"),
+    "Slurm: out of memory": (hooks(), state("OUT_OF_MEMORY", "0:125"), Fleet(), ("job", "high", "no"), "more memory"),
+    "Slurm: time limit": (hooks(), state("TIMEOUT", "0:15"), Fleet(), ("job", "medium", "no"), "time limit"),
+    "Slurm: time limit on a broken node": (hooks(LOST), state("TIMEOUT", "0:15"), Fleet(), ("node", "high", "exclude"), "GpuIsLost"),
+    "Slurm: cancelled, and a warning": (hooks(SLOW), state("CANCELLED", "0:15"), Fleet(), ("job", "medium", "yes"), "cancelled"),
+    "Slurm: preempted": (hooks(), state("PREEMPTED", "0:15"), Fleet(), ("none", "high", "yes"), "priority"),
+    "Slurm: a node failed": (hooks(), state("NODE_FAIL"), Fleet(), ("node", "medium", "unknown"), "lost a node"),
+    "a word that nobody knows": (hooks(), state("SPECIAL_EXIT", "1:0"), Fleet(), ("unknown", "low", "unknown"), "1:0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "accounting", "fleet", "expected", "said"), CASES.values(), ids=CASES.keys()
+)
+def test_verdicts(
+    tmp_path: Path, records: Any, accounting: Any, fleet: Fleet, expected: Any, said: str
+) -> None:
+    verdict = judged(tmp_path, records, accounting, fleet, ("gx1",))
+    text = " ".join((verdict.what, *verdict.why, verdict.fault))
+    assert ((verdict.blame, verdict.confidence, verdict.safe), said in text) == (expected, True), text
+    assert verdict.next_step
+    assert verdict.safe_why
+
+
+def refused(*findings: dict[str, Any]) -> list[dict[str, Any]]:
+    given = job(5, "gx1", 0)
+    decisions = [{"action": "refuse", "fault": findings[0]["fault"], "device": findings[0].get("device", "")}]
+    return [
+        run("prolog", "gx1", 0, *findings, allocation=given, exit=75, decisions=decisions),
+        run("epilog", "gx1", 0.05, allocation={**given, "exit_code": "0:0"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "fleet", "blame"),
+    [
+        (LOST, Fleet(is_drained=True), "node"),
+        (HUNG, Fleet(passed=["gx2"]), "node"),
+        (HUNG, Fleet(failed=["gx2", "gx3"]), "storage"),
+        ({**LOST, "blame": "unknown"}, Fleet(), "node"),
+    ],
+)
+def test_a_refusal_is_the_nodes_unless_many_share_the_cause(
+    tmp_path: Path, one: Any, fleet: Fleet, blame: str
+) -> None:
+    verdict = judged(tmp_path, refused(one, SLOW), None, fleet, ("gx1",))
+    assert (verdict.blame, verdict.confidence, verdict.fault) == (blame, "high", one["fault"])
+    assert verdict.what.startswith("gx1 refused the job before it began")
+    assert verdict.safe == ("no" if blame == "storage" else "yes")
+
+
+MISSING: dict[str, tuple[list[dict[str, Any]], tuple[str, ...], str, str]] = {
+    "the suspect's prolog": (hooks(LOST)[1:], ("gx1",), "low", "prolog of gx1"),
+    "another node's runs": (hooks(LOST, nodes="gx[1-2]"), ("gx1", "gx2"), "medium", "runs of gx2"),
+    "none": (hooks(LOST), ("gx1",), "high", ""),
+}
+
+
+@pytest.mark.parametrize(("records", "nodes", "confidence", "said"), MISSING.values(), ids=MISSING.keys())
+def test_missing_runs_lower_the_confidence(
+    tmp_path: Path, records: Any, nodes: tuple[str, ...], confidence: str, said: str
+) -> None:
+    for record in records:
+        if record["hook"] == "epilog" and "prolog" in said:
+            del record["allocation"]["opened_at"]
+    verdict = judged(tmp_path, records, FAILED, None, nodes)
+    assert (verdict.blame, verdict.confidence) == ("node", confidence)
+    assert said in " ".join(verdict.why)
+
+
+def test_a_job_that_ended_well_is_not_healthy_where_runs_are_missing(tmp_path: Path) -> None:
+    verdict = judged(
+        tmp_path, hooks(exit_code="0:0", nodes="gx[1-2]"), state("COMPLETED"), None, ("gx1", "gx2")
+    )
+    assert (verdict.blame, verdict.confidence) == ("none", "low")
+    assert "cannot be called healthy" in verdict.what
+
+
+def test_a_job_without_an_end_is_not_judged(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, hooks()[:-1], None, None, ("gx1",))
+    assert (verdict.blame, verdict.confidence) == ("unknown", "low")
+    assert "still runs" in verdict.what
+
+
+def test_the_first_cause_is_the_earliest_of_equals(tmp_path: Path) -> None:
+    early, late = {**XID79, "since": at(50)}, {**LOST, "since": at(52)}
+    verdict = judged(tmp_path, hooks(late, early), FAILED, None, ("gx1",))
+    assert [one.finding.fault for one in verdict.causes] == ["gpu_xid.79", "gpu_count.lost"]
+    assert verdict.causes[0].at == ms(50)

@@ -1,0 +1,143 @@
+"""The reports' texts, compared with files; `GOLDEN=write pytest …` writes them anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from slurm_guard.core.errors import NotFoundError
+from slurm_guard.report import drains, job, node, nodes
+from slurm_guard.report.layout import columns_of
+from slurm_guard.store import open_store
+from slurm_guard.store.record import parse
+from slurm_guard.store.writer import ingest
+from tests.unit.report import stories
+from tests.unit.store.factory import at, ms
+
+if TYPE_CHECKING:
+    from slurm_guard.store import Store
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def told(state: str, code: str, start: float, end: float, nodes: str, **more: Any) -> dict[str, Any]:
+    times = {"submit_time": at(start - 12), "start_time": at(start), "end_time": at(end)}
+    who = {"user": "mira", "account": "vision", "name": "sft-7b", "partition": "train"}
+    return {"state": state, "exit_code": code, "nodes": nodes, **times, **who, **more}
+
+
+REPORTS: dict[str, tuple[stories.Records, Any]] = {
+    "job_healthy": (
+        stories.a_healthy_job(),
+        lambda s: job.build(s, 8100, told("COMPLETED", "0:0", 0, 95, "gx[01-08]")),
+    ),
+    "job_gpu_lost": (
+        stories.a_gpu_lost(),
+        lambda s: job.build(s, 8101, told("FAILED", "1:0", 0, 52, "gx[01-04]")),
+    ),
+    "job_requeued": (
+        stories.a_refusal_and_a_requeue(),
+        lambda s: job.build(s, 8103, [told("COMPLETED", "0:0", 4, 30, "gx06", restarts=1)]),
+    ),
+    "job_runs_missing": (
+        stories.runs_missing(),
+        lambda s: job.build(s, 8104, {"problem": "sacct: slurmdbd does not answer"}),
+    ),
+    "job_storage_down": (
+        stories.storage_down(),
+        lambda s: job.build(s, 8105, told("FAILED", "1:0", 0, 30, "gx[01-02]")),
+    ),
+    "job_hostile_text": (stories.hostile_text(), lambda s: job.build(s, 8106)),
+    "job_without_runs": ([], lambda s: job.build(s, 8107, told("FAILED", "1:0", 0, 30, "gx[01-02]"))),
+    "node": (stories.a_nodes_week(), lambda s: node.build(s, "gx03")),
+    "nodes": (
+        [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_healthy_job()],
+        lambda s: nodes.build(s, now=ms(181)),
+    ),
+    "nodes_none": ([], lambda s: nodes.build(s, ["gx01"], now=ms(0))),
+    "drains": (
+        [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_refusal_and_a_requeue()],
+        drains.build,
+    ),
+    "drains_none": ([], drains.build),
+}
+TEXTS = {"job": job.text, "node": node.text, "nodes": nodes.text, "drains": drains.text}
+
+
+def built(folder: Path, name: str) -> dict[str, Any]:
+    records, build = REPORTS[name]
+    with open_store(folder / f"{name}.sqlite") as store:
+        ingest(store, [parse(json.dumps(record).encode()) for record in records])
+        report: dict[str, Any] = build(store)
+    return report
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_texts_are_as_on_file(tmp_path: Path, name: str) -> None:
+    report = built(tmp_path, name)
+    text = TEXTS[report["kind"]](report)
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_line_is_wider_and_none_steers_a_terminal(tmp_path: Path, name: str, width: int) -> None:
+    report = built(tmp_path, name)
+    text = TEXTS[report["kind"]](report, width)
+    assert [line for line in text.splitlines() if columns_of(line) > width] == []
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_is_json_and_every_key_is_documented(
+    tmp_path: Path, name: str, repository: Path
+) -> None:
+    report = json.loads(json.dumps(built(tmp_path, name), allow_nan=False))
+    assert (report["schema"], report["kind"]) == ("1.0", name.partition("_")[0])
+    page = (repository / "docs" / "job-report.md").read_text()
+    assert {key for key in keys(report) if f"`{key}`" not in page} == set()
+
+
+def keys(value: Any) -> set[str]:
+    """The keys of a report, without those of objects that are keyed by status or by source."""
+    if isinstance(value, list):
+        return set().union(*(keys(one) for one in value)) if value else set()
+    if not isinstance(value, dict):
+        return set()
+    inner = (keys(one) for key, one in value.items() if key not in ("coverage", "runs") or not is_keyed(one))
+    return set(value).union(*inner)
+
+
+def is_keyed(value: Any) -> bool:
+    return isinstance(value, dict) and "complete" not in value
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with open_store(tmp_path / "empty.sqlite") as opened:
+        yield opened
+
+
+def test_what_nobody_knows_is_not_found(store: Store) -> None:
+    for accounting in (None, [], {"problem": "sacct is not there"}):
+        with pytest.raises(NotFoundError, match=r"job 4 is not on record.*sguard ingest"):
+            job.build(store, 4, accounting)
+    with pytest.raises(NotFoundError, match="gx77"):
+        node.build(store, "gx77")
+
+
+def test_a_large_job_stays_readable(tmp_path: Path) -> None:
+    records = [one for n in range(300) for one in stories.healthy(8200, f"gx{n:03d}", "gx[000-299]", 0, 9)]
+    with open_store(tmp_path / "large.sqlite") as store:
+        ingest(store, [parse(json.dumps(record).encode()) for record in records])
+        text = job.text(job.build(store, 8200))
+    assert "gx[000-299]" in text
+    assert len(text.splitlines()) < 40
