@@ -79,7 +79,7 @@ class CommandGateway(Gateway):
         wanted = None if names is None else [plain_node_name(name) for name in names]
         if wanted is not None and not wanted:
             return []
-        selection = ["--local", "-a", "-N"]
+        selection = ["--local", "-a"]
         if wanted is not None and len(wanted) <= _MOST_NAMES:
             selection += ["-n", ",".join(wanted)]
         found = self._nodes(selection, deadline)
@@ -134,8 +134,9 @@ class CommandGateway(Gateway):
         return True
 
     def _nodes(self, selection: list[str], deadline: float) -> list[NodeState]:
+        # Without -N, sinfo puts alike nodes on one line: with it, 5,000 nodes cost it 2 s, without 10 ms.
         if self.json:
-            text, _ = self._ask("sinfo", [*selection, "--json"], deadline)
+            text, _ = self._ask("sinfo", [*selection, "-N", "--json"], deadline)
             return parse_json.nodes(parse_json.document(text), time.monotonic())
         token = _token()
         columns = _columns(parse_text.NODE_FIELDS, token)

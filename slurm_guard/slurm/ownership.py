@@ -115,10 +115,10 @@ def safe_drain(
         ours = states.is_drained_by_us(node, users, written, refusals)
         if ours and node.reason not in states.REFUSALS:
             return Outcome(DONE, f"{ours.why}; nothing to write")
-        refusal = attempt.refusal(node, rule)
-        if not refusal and room is not None:
-            has_room, why = room(seen or [node])
-            refusal = "" if has_room else why
+        allowed = rule(node)
+        if allowed and room is not None:
+            allowed = states.Answer(*room(seen or [node]))
+        refusal = attempt.refusal(node, rule) if allowed else allowed.why
         if refusal:
             return Outcome(HELD, refusal)
         gateway.drain(name, reasons.clean(reason), attempt.left())

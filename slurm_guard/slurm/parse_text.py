@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from slurm_guard.core.errors import SlurmError
-from slurm_guard.slurm import state_words, values
+from slurm_guard.slurm import host_names, state_words, values
 from slurm_guard.slurm.gateway import JobInfo, JobRun, NodeState
 
 TYPE_CHECKING = False
@@ -81,16 +81,27 @@ def records(text: str, token: str, width: int) -> list[list[str]]:
 
 
 def nodes(text: str, token: str, read_at: float) -> list[NodeState]:
-    """The nodes of `sinfo -N -O`, which prints one line for each node in each partition."""
+    """The nodes of `sinfo -O`: one line for alike nodes of a partition, named by a hostlist."""
     found: dict[str, NodeState] = {}
     for record in records(text, token, len(NODE_FIELDS)):
-        name, partition = record[0].strip(), record[1].strip()
-        known = found.get(name)
-        if known is None:
-            found[name] = _node(name, record, read_at)
-        elif partition not in known.partitions:
-            known.partitions += (partition,)
+        partition = values.text(record[1])
+        for name in _names(record[0]):
+            known = found.get(name)
+            if known is None:
+                found[name] = _node(name, record, read_at)
+            elif partition not in known.partitions:
+                known.partitions += (partition,)
     return list(found.values())
+
+
+def _names(text: str) -> list[str]:
+    """The names of a line; none for a partition in which no node was asked for."""
+    if not values.text(text):
+        return []
+    try:
+        return host_names.expand(text)
+    except host_names.HostlistError as error:
+        raise SlurmError(f"Slurm's answer has node names that cannot be read: {error}") from None
 
 
 def _node(name: str, record: list[str], read_at: float) -> NodeState:

@@ -66,7 +66,7 @@ def test_nodes_come_from_one_call(programs: Programs, version: str, as_json: boo
     assert gateway.node("n2", LONG).reason == "SG:ib_link.down mlx5_2/1"
     assert gateway.calls == len(programs.log("sinfo")) == 2
     assert "--local" in programs.log("sinfo")[0]
-    assert programs.log("sinfo")[1][3:5] == ["-n", "n2"]
+    assert programs.log("sinfo")[1][2:4] == ["-n", "n2"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

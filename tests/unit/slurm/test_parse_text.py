@@ -41,6 +41,28 @@ def test_nodes_of_each_version(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_nodes_on_lines_of_their_own_and_in_groups(version: str) -> None:
+    grouped = {node.name: node for node in parse_text.nodes(golden(version, "nodes_grouped.txt"), TOKEN, 0.0)}
+    single = {node.name: node for node in parse_text.nodes(golden(version, "nodes.txt"), TOKEN, 0.0)}
+    assert sorted(grouped) == sorted(single)
+    for name in ("n2", "n3"):
+        assert (str(grouped[name]), grouped[name].reason) == (str(single[name]), single[name].reason)
+        assert grouped[name].comment == single[name].comment
+    assert grouped["n4"].base == "idle"
+
+
+def test_a_line_without_nodes_is_a_partition_without_them() -> None:
+    rows = line("", "empty", "n/a", "Unknown", "Unknown", "(null)", "none")
+    rows += line("a[08-10],b", "all", "idle", "Unknown", "Unknown", "(null)", "none")
+    assert [node.name for node in parse_text.nodes(rows, TOKEN, 0.0)] == ["a08", "a09", "a10", "b"]
+
+
+def test_node_names_that_cannot_be_read_are_slurms_error() -> None:
+    with pytest.raises(SlurmError, match="names that cannot be read"):
+        parse_text.nodes(line("a[1-", "all", "idle", "root(0)", "Unknown", "", ""), TOKEN, 0.0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_jobs_of_each_version(version: str) -> None:
     found = {
         (job.name, job.array_task_id): job for job in parse_text.jobs(golden(version, "jobs.txt"), TOKEN)
