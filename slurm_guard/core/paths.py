@@ -79,6 +79,11 @@ class Places:
         return os.path.join(self.run, "state.json")
 
     @property
+    def answer(self) -> str:
+        """What Slurm last said of a drain on this node."""
+        return os.path.join(self.run, "answer.json")
+
+    @property
     def allocations(self) -> str:
         """Open allocations, one file each: the prolog writes, the epilog closes."""
         return os.path.join(self.run, "allocations")

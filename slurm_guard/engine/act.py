@@ -29,9 +29,12 @@ NO_TURN = "no turn to change Slurm's state came in time"
 
 
 class Outcome:
-    """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer)."""
+    """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer).
 
-    __slots__ = ("answer", "calls", "node", "unreachable", "what", "why", "written")
+    `written`: this very attempt changed the node. `out`: the node was out of service already.
+    """
+
+    __slots__ = ("answer", "calls", "out", "unreachable", "what", "why", "written")
 
     def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
         self.what = what
@@ -40,7 +43,7 @@ class Outcome:
         self.answer = answer
         self.unreachable = unreachable
         self.written = False
-        self.node: NodeState | None = None
+        self.out = False
 
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """The outcome as an action in a record."""
@@ -94,7 +97,7 @@ def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
         return Outcome("failed", why, calls, answer, silent)
     found = Outcome(done.outcome, why, calls)
     found.written = done.written
-    found.node = done.node
+    found.out = done.node is not None and done.node.drained
     return found
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from slurm_guard.core import gpus
 from slurm_guard.core.expectation import Expectation
 from slurm_guard.core.outcome import Facts, worst
 from slurm_guard.engine import allocations, clock, judge, node_state, runner
@@ -140,6 +141,7 @@ def _request(outcome: RunOutcome, plan: Plan, places: Places, context: Context) 
         nvml_library=plan.nvml_library,
         python_path=[*plan.python_path, *_usual_python_path()],
         mounts=plan.expected.get("mounts") or [],
+        filesystems=((plan.checks or {}).get("fs_space") or {}).get("filesystems") or [],
     )
 
 
@@ -177,15 +179,14 @@ def _kmsg_last(outcome: RunOutcome) -> int | None:
 def _given(context: Context, nvml: Any) -> list[str]:
     """The names by which findings may call this job's GPUs: `gpu3`, its UUID, its PCI address.
 
-    A MIG slice stands for the GPU it is cut from. Slurm's index is the device's minor number.
+    A MIG slice stands for the GPU it is cut from. Slurm's index is the device's minor number, which names
+    the GPU. Where NVML says nothing, the index alone has to do.
     """
     tokens = set(context.gpus)
     names = {f"gpu{token}" for token in tokens if token.isdigit()} | tokens
     for gpu in (nvml or {}).get("gpus") or []:
-        slices = {one.get("uuid") for one in (gpu.get("mig") or {}).get("devices") or []}
-        minor = gpu.get("minor") if gpu.get("minor") is not None else gpu.get("index")
-        if tokens & {str(minor), gpu.get("uuid"), *slices}:
-            names |= {f"gpu{gpu.get('index')}", gpu.get("uuid") or "", gpu.get("pci") or ""}
+        if any(gpus.matches(token, gpu) for token in tokens):
+            names |= {gpus.name(gpu), gpu.get("uuid") or "", gpu.get("pci") or ""}
     return sorted(names - {""})
 
 

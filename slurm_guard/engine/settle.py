@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import time
 
-from slurm_guard.engine import act, child, clock, faults, files, record, requests, spool, syslog
+from slurm_guard.engine import act, answers, child, clock, faults, files, record, requests, spool, syslog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def settle(this: Run) -> dict[str, Any]:
     """Prolog with a refusal, epilog with a drain: act before returning; the verdict for the supervisor."""
     request = this.requests[0]
     door = act.gateway(this.plan, this.context.slurm_conf)
-    done = act.drain(door, this.plan, request, this.context.hook, _refusals(this))
+    done = answers.drain(this.places, door, this.plan, request, this.context.hook, _refusals(this))
     refuse = this.refusing is not None and _refuses(done, request, this)
     actions = [done.as_action("drain", request)]
     if refuse:
@@ -51,7 +51,7 @@ def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
     if done.what == "done":
         return True
     if done.what == "held":
-        return done.node is not None and done.node.drained
+        return done.out
     return bool(request["scope"] != "shared")
 
 
@@ -160,7 +160,7 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
         return [done.as_action("tell", request)]
     if request["kind"] == "resume":
         return [_return(this, door, request)]
-    done = act.drain(door, this.plan, request, "healthcheck", _refusals(this))
+    done = answers.drain(this.places, door, this.plan, request, "healthcheck", _refusals(this))
     _settle_request(this, request, done)
     this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
     actions = [done.as_action("drain", request)]
@@ -170,6 +170,7 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
 
 
 def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]:
+    answers.forget(this.places)
     done = act.resume(door, this.plan, request, faults.load(this.places).refusals)
     if not done.unreachable:
         requests.drop(this.places, request)
@@ -185,6 +186,7 @@ def _look_again(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
     if len(this.plan.all_nodes) <= turn.MOST_SLOTS:
         return []
     time.sleep(turn.SLOT_S * 2)
+    answers.forget(this.places)
     undone = act.withdraw_excess(door, this.plan, request)
     if undone is None:
         return []

@@ -100,6 +100,11 @@ class Guarded:
         words = self.slurm("scontrol", "show", "job", "-o", str(job_id)).split(" ")
         return dict(word.partition("=")[::2] for word in words if "=" in word)
 
+    def unfinished(self, jobs: list[int]) -> set[int]:
+        """Those of some jobs that still wait or run."""
+        left = {int(job) for job in self.slurm("squeue", "-h", "-t", "PD,CF,R,CG", "-o", "%i").split()}
+        return left & set(jobs)
+
     def reason(self, node: str) -> str:
         """The node's reason as Slurm has it, empty without one."""
         return self.slurm("sinfo", "-h", "-N", "-n", node, "-o", "%E").splitlines()[0].replace("none", "")

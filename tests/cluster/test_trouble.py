@@ -1,4 +1,4 @@
-"""Slurm silent, slow or starting; sixteen nodes failing at once; an admin, Slurm and the guard at cross purposes."""
+"""Slurm silent or starting; sixteen nodes failing at once; admin, Slurm and guard at cross purposes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import random
 import threading
 import time
 from typing import TYPE_CHECKING
+
+import pytest
 
 from .conftest import guarded, soak
 
@@ -65,9 +67,10 @@ def test_hostile_words_reach_slurm_as_one_clean_line(cluster: Guarded) -> None:
     )
     cluster.healthcheck("n2")
     cluster.wait(lambda: cluster.state("n2") == "drained")
-    assert cluster.reason("n2") == "SG:gpu_xid.79 gpu2"
+    assert cluster.reason("n2") == "SG:gpu_xid.79 gpu3"
 
 
+@pytest.mark.timeout(400)
 def test_a_mount_that_hangs_everywhere_drains_at_most_the_budget() -> None:
     settings = {"budget": 2, "clean_runs": 2}
     with guarded(nodes=16, settings=settings) as cluster:
@@ -80,10 +83,8 @@ def test_a_mount_that_hangs_everywhere_drains_at_most_the_budget() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        jobs = [cluster.submit("-N1", script="true") for _ in range(64)]
-        cluster.wait(
-            lambda: sum(cluster.job(job)["JobState"] == "COMPLETED" for job in jobs) >= len(jobs) - 2, 240
-        )
+        jobs = [cluster.submit("-N1", "--exclusive", script="true") for _ in range(64)]
+        cluster.wait(lambda: len(cluster.unfinished(jobs)) <= 2, 240)
         for name in cluster.names:
             cluster.settled(name)
         drained = [name for name, state in cluster.cluster.states().items() if state.startswith("drain")]
@@ -91,21 +92,20 @@ def test_a_mount_that_hangs_everywhere_drains_at_most_the_budget() -> None:
         assert {cluster.reason(name) for name in drained} <= {"SG:fs_mounts.hung /scratch"}
 
 
+@pytest.mark.timeout(400)
 def test_device_faults_on_all_nodes_at_once_drain_at_most_the_budget() -> None:
     with guarded(nodes=16, settings={"budget": 3}) as cluster:
         for name in cluster.names:
             cluster.cluster.node(name).fault("gpu_count.lost", "gpu0")
         jobs = [cluster.submit("-N1", "--gres=gpu:8", "--exclusive", script="true") for _ in range(32)]
-        cluster.wait(lambda: all(cluster.runs(name, 0) == [] for name in cluster.names))
-        cluster.wait(
-            lambda: sum(cluster.job(job)["JobState"] == "COMPLETED" for job in jobs) >= len(jobs) - 3, 240
-        )
+        cluster.wait(lambda: len(cluster.unfinished(jobs)) <= 3, 240)
         for name in cluster.names:
             cluster.settled(name)
         drained = [name for name, state in cluster.cluster.states().items() if state.startswith("drain")]
         assert 1 <= len(drained) <= 3
 
 
+@pytest.mark.timeout(60 + 20 * INTERLEAVINGS)
 def test_interleavings_of_admin_slurm_and_guard(cluster: Guarded) -> None:
     """An admin's reason or edit is never overwritten and never resumed, whatever happens in which order."""
     draw = random.Random(11)

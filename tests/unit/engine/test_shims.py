@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from slurm_guard.engine import child
 
 from .conftest import CHECKOUT
 
@@ -136,5 +139,5 @@ def test_the_shim_answers_a_time_out_by_slurmd(node: NodeRoot, broken: Path) -> 
     os.killpg(pid, signal.SIGTERM)
     os.waitpid(pid, 0)
     engine = int(mark.read_text())
-    while Path(f"/proc/{engine}").exists() and " Z " not in Path(f"/proc/{engine}/stat").read_text():
-        pass
+    while child.describe(engine)[0] not in ("", "Z"):
+        time.sleep(0.01)

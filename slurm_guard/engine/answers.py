@@ -1,0 +1,63 @@
+"""What Slurm's state last said of a drain on this node, for some seconds.
+
+A node that fails while sixty jobs start on it asks once, not sixty times: runs take turns at a lock of the
+node, and all but the first find the answer here.
+"""
+
+from __future__ import annotations
+
+import time
+
+from slurm_guard.engine import act, files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from slurm_guard.core.paths import Places
+    from slurm_guard.core.plan import Plan
+    from slurm_guard.engine.act import Outcome
+    from slurm_guard.slurm.gateway import Gateway
+
+#: How long an answer is taken for still true, in seconds. `held` is asked again by every healthcheck.
+FRESH_S = {"done": 10.0, "held": 30.0}
+
+
+def drain(
+    places: Places, door: Gateway, plan: Plan, request: dict[str, object], hook: str, refusals: list[float]
+) -> Outcome:
+    """`act.drain`, once per node and cause within some seconds."""
+    with files.locked(places.lock("slurm"), patience_s=act.WINDOW_S[hook]) as mine:
+        known = _recall(places, request)
+        if known is not None:
+            return known
+        if not mine:
+            return act.Outcome("held", act.NO_TURN, 0)
+        done = act.drain(door, plan, request, hook, refusals)
+        if done.what in FRESH_S and done.why != act.NO_TURN:
+            _remember(places, request, done)
+        return done
+
+
+def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
+    known = files.read_json(places.answer)
+    if (
+        known is None
+        or known.get("reason") != request["reason"]
+        or known.get("boot_id") != request["boot_id"]
+    ):
+        return None
+    age = time.time() - known.get("at", 0)
+    if not 0 <= age < FRESH_S.get(known.get("what"), 0):
+        return None
+    found = act.Outcome(known["what"], f"{known['why']} (asked {age:.0f} s ago)", 0)
+    found.out = bool(known.get("out"))
+    return found
+
+
+def _remember(places: Places, request: dict[str, object], done: Outcome) -> None:
+    content = {"reason": request["reason"], "boot_id": request["boot_id"], "at": time.time()}
+    files.write_json(places.answer, {**content, "what": done.what, "why": done.why, "out": done.out})
+
+
+def forget(places: Places) -> None:
+    """The node's state changed by our own hand: ask anew."""
+    files.remove(places.answer)
