@@ -270,13 +270,16 @@ class Cluster:
     def _wait_until_idle(self) -> None:
         expected = ["munged", "slurmctld", *(f"slurmd.{name}" for name in self.layout.nodes)]
         deadline = time.monotonic() + START_PATIENCE
-        while set((states := self.states()).values()) != {"idle"}:
+        states: dict[str, str] = {}
+        while set(states.values()) != {"idle"}:
+            # looked at first: without slurmctld a client takes seconds to give up
             ended = [name for name in expected if not self.daemons.is_running(name)]
             if ended or time.monotonic() > deadline:
                 name = ended[0] if ended else "slurmctld"
                 what = "ended" if ended else f"runs, but the nodes are {states}"
                 raise StartError(f"{name} {what}: {self._log_of(name)}")
-            time.sleep(0.05)
+            time.sleep(0.02)
+            states = self.states()
 
     def _log_of(self, name: str) -> str:
         return tail(self.daemons.log / f"{name}.log") or tail(self.daemons.log / f"{name}.out")

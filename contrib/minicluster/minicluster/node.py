@@ -25,7 +25,7 @@ class Node:
         """The simulated machine's root folder: `proc`, `sys`, `dev/kmsg`, `scratch`, ..."""
         return self.machine.root
 
-    def fault(self, name: str, device: str | None = None, **values: object) -> None:
+    def fault(self, name: str, /, device: str | None = None, **values: object) -> None:
         """Break something: `node.fault("gpu_pcie.width", "gpu3", width=4)`. Raises FaultError."""
         self.machine.fault(name, device, **values)
 

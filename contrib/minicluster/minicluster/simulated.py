@@ -79,7 +79,7 @@ class SimulatedMachine:
         """The faults that are set now: name, device, values."""
         return self._load().faults
 
-    def fault(self, name: str, device: str | None = None, **values: object) -> None:
+    def fault(self, name: str, /, device: str | None = None, **values: object) -> None:
         """Set a fault; again: other values, counters go up further, the kernel repeats its lines."""
         fault = find(name)
         given = fault.settings({key: str(value) for key, value in values.items()})
@@ -92,8 +92,8 @@ class SimulatedMachine:
                 entry for entry in state.faults if (entry["name"], entry["device"]) != (fault.name, place)
             ]
             state.faults.append({"name": fault.name, "device": place, "values": given})
-            _count(state, fault, place, given)
             try:
+                _count(state, fault, place, given)
                 machine = self._model(state)
             except ValueError as error:
                 raise FaultError(f"{name}: a setting is no number: {error}") from None

@@ -128,6 +128,7 @@ def _daemons(layout: Layout) -> dict[str, object]:
         "CommunicationParameters": _listening(layout.hostname),
         "RebootProgram": directory / "hooks/reboot",
         "ReturnToService": 1,
+        "MailProg": "/bin/true",
         "SlurmdParameters": "config_overrides",  # nodes may claim more than the host has
     }
 

@@ -130,15 +130,22 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t
     return give_handle(__func__, find_gpu("serial", serial), handle);
 }
 
-/* Callers write "00000000:1B:00.0", "0000:1b:00.0" or "1b:00.0": compare the numbers. */
+/* Domain, bus, device and function; callers write "00000000:1B:00.0", "0000:1b:00.0" or "1b:00.0". */
+static void parse_bus_id(const char *text, unsigned address[4])
+{
+    memset(address, 0, 4 * sizeof *address);
+    if (sscanf(text, "%x:%x:%x.%x", &address[0], &address[1], &address[2], &address[3]) >= 3)
+        return;
+    address[0] = 0;
+    sscanf(text, "%x:%x.%x", &address[1], &address[2], &address[3]);
+}
+
 static int same_bus_id(const char *left, const char *right)
 {
-    unsigned a[4] = { 0 }, b[4] = { 0 };
+    unsigned a[4], b[4];
 
-    if (sscanf(left, "%x:%x:%x.%x", &a[0], &a[1], &a[2], &a[3]) < 3)
-        sscanf(left, "%x:%x.%x", &a[1], &a[2], &a[3]);
-    if (sscanf(right, "%x:%x:%x.%x", &b[0], &b[1], &b[2], &b[3]) < 3)
-        sscanf(right, "%x:%x.%x", &b[1], &b[2], &b[3]);
+    parse_bus_id(left, a);
+    parse_bus_id(right, b);
     return !memcmp(a, b, sizeof a);
 }
 
@@ -165,20 +172,20 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 {
     char bus_id[VALUE_SIZE];
-    unsigned domain = 0, bus = 0, slot = 0, function = 0;
+    unsigned address[4];
 
     NEED(device && pci);
     PASS_GATE(device);
     if (!state_text(device, "bus_id", bus_id))
         return NVML_ERROR_NOT_SUPPORTED;
-    sscanf(bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &function);
+    parse_bus_id(bus_id, address);
     memset(pci, 0, sizeof *pci);
     snprintf(pci->busId, sizeof pci->busId, "%.31s", bus_id);
-    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.%X", domain & 0xffff, bus & 0xff,
-             slot & 0x1f, function & 7);
-    pci->domain = domain;
-    pci->bus = bus;
-    pci->device = slot;
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.%X", address[0] & 0xffff,
+             address[1] & 0xff, address[2] & 0x1f, address[3] & 7);
+    pci->domain = address[0];
+    pci->bus = address[1];
+    pci->device = address[2];
     pci->pciDeviceId = (unsigned)state_number_or(device, "pci_device_id", 0);
     pci->pciSubSystemId = (unsigned)state_number_or(device, "pci_subsystem_id", 0);
     return NVML_SUCCESS;

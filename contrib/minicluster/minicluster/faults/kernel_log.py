@@ -118,9 +118,7 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "lustre_lost": (
         ERROR,
-        (
-            "Lustre: scratch-OST0004-osc-ffff8f21: Connection to scratch-OST0004 (at 10.12.0.14@o2ib) was lost",
-        ),
+        ("Lustre: scratch-OST0004-osc: Connection to scratch-OST0004 (at 10.12.0.4@o2ib) was lost",),
     ),
     "mlx5_fatal": (
         ERROR,
