@@ -68,6 +68,15 @@ STATES = {
     ),
 }  # fmt: skip
 
+#: Is it safe to resubmit, and why, by blame; for `node` it depends on whether the node is still in service.
+SAFE = {
+    "none": ("yes", "nothing was wrong"),
+    "unknown": ("unknown", "the cause is not known"),
+    "job": ("no", "it will fail again until the job itself is changed"),
+    "storage": ("no", "every node meets the same storage: wait until it answers again"),
+    "fabric": ("unknown", "other nodes share the fabric: it is safe once its links are clean again"),
+}
+
 #: What a user does next, by blame, where the finding has no remedy of its own.
 NEXT = {
     "node": "Look at the node: `sguard node {node}`.",

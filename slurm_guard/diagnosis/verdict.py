@@ -26,8 +26,8 @@ class Fleet(Protocol):
     def elsewhere(self, one: Evidence) -> Elsewhere:
         """Which other jobs had the same fault on the same device."""
 
-    def drained(self, node: str) -> ActionRow | None:
-        """The drain of a node that still stands, if we did one."""
+    def last_change(self, node: str) -> ActionRow | None:
+        """Our last drain or resume of a node that was done."""
 
 
 @dataclass(slots=True)
@@ -204,21 +204,13 @@ def _advise(verdict: Verdict, first: Evidence | None, run: JobRun, fleet: Fleet)
 
 def _safe(verdict: Verdict, first: Evidence | None, fleet: Fleet) -> tuple[str, str]:
     node = verdict.node
-    if verdict.blame == "none":
-        return "yes", "nothing was wrong"
-    if verdict.blame == "unknown":
-        return "unknown", "the cause is not known"
-    if verdict.blame == "job":
-        return "no", "it will fail again until the job itself is changed"
-    if verdict.blame == "storage":
-        return "no", "every node meets the same storage: wait until it answers again"
-    if verdict.blame == "fabric":
-        return "unknown", "other nodes share the fabric: it is safe once its links are clean again"
-    if node and fleet.drained(node) is not None:
+    if verdict.blame in rules.SAFE:
+        return rules.SAFE[verdict.blame]
+    change = fleet.last_change(node) if node else None
+    if change is not None and change.action == "drain":
         return "yes", f"{node} is out of service, so the job gets another node"
+    if change is not None and first is not None and change.at > first.at:
+        return "yes", f"{node} has been put back in service since"
     if first is not None and first.refusal:
-        return (
-            "yes",
-            "Slurm requeues a refused job; if it is held: `scontrol release`",
-        )
+        return "yes", "Slurm requeues a refused job; if it is held: `scontrol release`"
     return "exclude", f"{node} is not drained by us: submit with `--exclude={node}`"

@@ -36,6 +36,6 @@ class StoreFleet:
             self._run.job_id, one.at - rules.HISTORY_MS, one.at + rules.HISTORY_MS,
         )  # fmt: skip
 
-    def drained(self, node: str) -> ActionRow | None:
-        """Our drain of a node that was not followed by a resume."""
-        return fleet.standing_drain(self._store, node, self._run.cluster)
+    def last_change(self, node: str) -> ActionRow | None:
+        """Our last drain or resume of a node that was done."""
+        return fleet.last_change(self._store, node, self._run.cluster)

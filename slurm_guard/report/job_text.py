@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.report.job_nodes import fold, node_table
-from slurm_guard.report.layout import clean, columns_of, section, span, table, unix, when, wrap
+from slurm_guard.report.layout import clean, columns_of, cut, section, span, table, unix, when, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +107,7 @@ def _header(run: dict[str, Any], width: int) -> list[str]:
     lines += _pairs([("submitted", submitted)], width)
     lines += _pairs([("started", started), ("ended", ended or "not on record"), ("took", elapsed)], width)
     for said in run["unknown"]:
-        lines += wrap(said, width, "  not known: ", "    ")
+        lines += wrap(cut(clean(said), 3 * width), width, "  not known: ", "    ")
     return lines
 
 

@@ -62,9 +62,13 @@ def _is_silent(row: dict[str, Any]) -> bool:
     return row["silent_ms"] is None or row["silent_ms"] > SILENT_MS
 
 
+def _is_fine(row: dict[str, Any]) -> bool:
+    """True for a node that needs no line of its own, silent or not."""
+    return row["status"] in CLEAN and not (row["open_faults"] or row["drained"])
+
+
 def _is_quiet(row: dict[str, Any]) -> bool:
-    """True for a node that needs no line of its own."""
-    return row["status"] in CLEAN and not (row["open_faults"] or row["drained"] or _is_silent(row))
+    return _is_fine(row) and not _is_silent(row)
 
 
 def text(report: dict[str, Any], width: int = WIDTH) -> str:
@@ -72,17 +76,24 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
     totals = report["totals"]
     summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in totals.items() if count)
     lines = wrap(summary or "No node is on record yet.", width)
-    quiet = [row for row in report["nodes"] if _is_quiet(row)]
+    fine = [row for row in report["nodes"] if _is_fine(row)]
     rows = [
         (row["node"], row["status"], _seen(row), "drained" if row["drained"] else "", _what(row))
         for row in report["nodes"]
-        if not _is_quiet(row)
+        if not _is_fine(row)
     ]
     if rows:
         titles = ("NODE", "STATUS", "LAST RUN", "", "OPEN FAULTS")
         lines += ["", *table([titles, *rows], width, most=(24, 8, 14, 8))]
-    if quiet:
-        lines += ["", *wrap(fold([row["node"] for row in quiet]), width, f"  clean ({len(quiet)}): ", "    ")]
+    for title, some in (
+        ("clean", [row for row in fine if not _is_silent(row)]),
+        (f"silent for {span(SILENT_MS)} or more, clean before", [row for row in fine if _is_silent(row)]),
+    ):
+        if some:
+            lines += [
+                "",
+                *wrap(fold([row["node"] for row in some]), width, f"  {title} ({len(some)}): ", "    "),
+            ]
     if report["not_on_record"]:
         lines += ["", *wrap(fold(report["not_on_record"]), width, "  not on record: ", "    ")]
     return "\n".join(lines) + "\n"

@@ -33,8 +33,9 @@ def node_states(
         numbers = _numbers(connection, names, cluster)
         last = latest(connection, list(numbers.values()))
         drains = _drains(connection, list(numbers.values()))
+        events = _events(connection, list(numbers.values()), last)
         return [
-            _state(connection, key, number, last.get(number), drains.get(number, []))
+            _state(key, last.get(number), drains.get(number, []), events.get(number, []))
             for key, number in sorted(numbers.items())
         ]
 
@@ -99,13 +100,13 @@ def silences(store: Store, node: str, since: int, until: int, cluster: str | Non
         return sorted(found, key=lambda gap: gap.start)
 
 
-def standing_drain(store: Store, node: str, cluster: str | None = None) -> ActionRow | None:
-    """Our last drain of a node, unless we resumed it since."""
+def last_change(store: Store, node: str, cluster: str | None = None) -> ActionRow | None:
+    """Our last drain or resume of a node that was done."""
     with store.read() as connection:
         numbers = list(queries.node_numbers(connection, [node], cluster).values())
         done = _drains(connection, numbers)
         newest = [actions[0] for actions in done.values() if actions]
-        return next((one for one in newest if one.action == "drain"), None)
+        return max(newest, key=lambda one: one.at, default=None)
 
 
 @dataclass
@@ -188,45 +189,45 @@ def _drains(connection: Connection, nodes: Sequence[int]) -> dict[int, list[Acti
     """Drains and resumes that were done, newest first, by node number."""
     found: dict[int, list[ActionRow]] = {}
     for some in queries.chunks(nodes):
-        names = {number: name for name, number in _names(connection, some).items()}
-        for number in some:
-            found.setdefault(number, [])
-        by_name = {name: number for number, name in names.items()}
         for action in queries.actions(connection, nodes=some, names=("drain", "resume")):
             if action.outcome == "done":
-                found[by_name[action.node]].append(action)
+                found.setdefault(action.node_id, []).append(action)
     return found
 
 
-def _names(connection: Connection, nodes: Sequence[int]) -> dict[str, int]:
-    query = select(schema.nodes.c.name, schema.nodes.c.id).where(schema.nodes.c.id.in_(nodes))
-    return {row.name: row.id for row in connection.execute(query)}
-
-
 def _state(
-    connection: Connection, key: tuple[str, str], number: int, last: RunRow | None, done: list[ActionRow]
+    key: tuple[str, str], last: RunRow | None, done: list[ActionRow], events: list[FindingRow]
 ) -> NodeState:
+    """A node's state from its last run, what was done (newest first) and its drain-tier events."""
     state = NodeState(*key, last)
-    newest = done[0] if done else None
-    state.drained_by = newest if newest is not None and newest.action == "drain" else None
+    state.drained_by = done[0] if done and done[0].action == "drain" else None
     if last is None:
         return state
     resumed = max((action.at for action in done if action.action == "resume"), default=0)
-    state.open_faults = [one for one in last.findings if one.status in (FAIL, TIMEOUT) or one.tier == "WARN"]
-    known = {(one.fault, one.device) for one in state.open_faults}
-    for finding in _open_events(connection, number, last, resumed):
-        if (finding.fault, finding.device) not in known:
-            known.add((finding.fault, finding.device))
-            state.open_faults.append(finding)
+    since = max(_booted(last), resumed)
+    open_now = [one for one in last.findings if one.status in (FAIL, TIMEOUT) or one.tier == "WARN"]
+    # Nothing has proven the events of this boot gone that came after the last resume.
+    open_now += [one for one in events if one.at >= since]
+    state.open_faults = list({(one.fault, one.device): one for one in reversed(open_now)}.values())[::-1]
     return state
 
 
-def _open_events(connection: Connection, number: int, last: RunRow, resumed: int) -> list[FindingRow]:
-    """Drain-tier events of this boot since the node was last resumed: nothing has proven them gone."""
-    booted = last.started - round((last.uptime_s or 0) * 1000)
-    since = max(booted, resumed) if last.uptime_s else max(last.started - 86_400_000, resumed)
-    seen = queries.findings(connection, nodes=[number], since=since)
-    return [one for one in seen if one.event and one.tier in DRAIN_TIERS and one.status in (FAIL, TIMEOUT)]
+def _booted(last: RunRow) -> int:
+    """When the node was booted; without an uptime on record, a day before its last run."""
+    return last.started - (round(last.uptime_s * 1000) if last.uptime_s else 86_400_000)
+
+
+def _events(
+    connection: Connection, nodes: Sequence[int], last: dict[int, RunRow]
+) -> dict[int, list[FindingRow]]:
+    """Drain-tier events of nodes since they were booted, newest first, by node number."""
+    found: dict[int, list[FindingRow]] = {}
+    for some in queries.chunks([number for number in nodes if number in last]):
+        since = min(_booted(last[number]) for number in some)
+        for one in queries.findings(connection, nodes=some, since=since, events=True):
+            if one.tier in DRAIN_TIERS and one.status in (FAIL, TIMEOUT):
+                found.setdefault(one.node_id, []).append(one)
+    return found
 
 
 def _silent(node: str, times: list[int], since: int, until: int) -> list[Gap]:

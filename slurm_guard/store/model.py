@@ -33,6 +33,7 @@ class FindingRow:
     since: str | None = None
     remedy: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    node_id: int = 0
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class ActionRow:
     by: str
     user: str | None
     mode: str | None
+    node_id: int = 0
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, literal_column, or_, select
 
 from slurm_guard.store import schema
 from slurm_guard.store.model import CLEAN, ActionRow, Allocation, FindingRow, RunRow
@@ -28,10 +28,10 @@ _BOOT = ("boot_id", "machine_id", "serial")
 _GUARD = ("guard_version", "check_set", "plan_hash", "plan_state", "plan_problem")
 _FINDING_PLAIN = (
     "run", "check", "fault", "status", "device", "device_id", "message", "metric", "value", "value_text",
-    "unit", "blame", "scope", "tier", "since", "remedy",
+    "unit", "blame", "scope", "tier", "since", "remedy", "node_id",
 )  # fmt: skip
 _ACTION_PLAIN = (
-    "run", "at", "action", "fault", "device", "reason", "outcome", "why", "answer", "calls", "job_id",
+    "run", "at", "action", "fault", "device", "reason", "outcome", "why", "answer", "calls", "job_id", "node_id",
 )  # fmt: skip
 _ALLOCATION_PLAIN = (
     "id", "job_id", "opened", "restart", "start_time", "array_job_id", "array_task_id", "het_job_id", "uid",
@@ -89,9 +89,10 @@ def findings(
     device: str | None = None,
     since: int | None = None,
     until: int | None = None,
+    events: bool = False,
     most: int | None = None,
 ) -> list[FindingRow]:
-    """Findings of some nodes (by number), of one fault, within [since, until], newest first."""
+    """Findings of some nodes (by number), of one fault, events only, within [since, until], newest first."""
     table = schema.findings
     where: list[ColumnElement[bool]] = []
     if nodes is not None:
@@ -100,6 +101,8 @@ def findings(
         where.append(table.c.fault == fault)
     if device is not None:
         where.append(table.c.device == device)
+    if events:
+        where.append(table.c.event == literal_column("1"))
     where += _window(table.c.started, since, until)
     return _findings(connection, *where, newest=True, most=most)
 

@@ -154,6 +154,7 @@ findings = Table(
 Index("findings_run", findings.c.run)
 Index("findings_node_started", findings.c.node_id, findings.c.started)
 Index("findings_fault_started", findings.c.fault, findings.c.started)
+Index("findings_events", findings.c.node_id, findings.c.started, sqlite_where=findings.c.event == 1)
 
 #: One run of a job on one node, from its prolog to its epilog. `restart` is the prolog's word; the count in
 #: an epilog's environment is already the next run's, so `restart_sure` is 0 where no prolog vouches for it.

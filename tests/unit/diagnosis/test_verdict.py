@@ -45,6 +45,7 @@ class Fleet:
     failed: list[str] = field(default_factory=list)
     others: dict[int, str] = field(default_factory=dict)
     is_drained: bool = False
+    resumed: int = 0
 
     def peers(self, one: Evidence) -> Peers:
         return Peers(self.passed, self.failed)
@@ -52,11 +53,13 @@ class Fleet:
     def elsewhere(self, one: Evidence) -> Elsewhere:
         return Elsewhere(set(self.others), set(self.others.values()))
 
-    def drained(self, node: str) -> ActionRow | None:
-        made = ActionRow(
-            1, node, 0, "drain", "x", "", "SG:x", "done", "", "", 2, None, "epilog", None, "enforce"
+    def last_change(self, node: str) -> ActionRow | None:
+        if not self.is_drained and not self.resumed:
+            return None
+        what = "drain" if self.is_drained else "resume"
+        return ActionRow(
+            1, node, self.resumed, what, "x", "", "SG:x", "done", "", "", 2, None, "epilog", None, None
         )
-        return made if self.is_drained else None
 
 
 def hooks(*at_end: Any, before: Any = (), between: Any = (), after: Any = (), gpus: str = "01234567", node: str = "gx1",
@@ -100,6 +103,8 @@ def state(name: str, code: str = "0:0") -> dict[str, Any]:
 CASES: dict[str, tuple[list[dict[str, Any]], Any, Fleet, tuple[str, str, str], str]] = {
     "a GPU lost during the job": (hooks(LOST), FAILED, Fleet(), ("node", "high", "exclude"), "was given to this job"),
     "and the node is drained": (hooks(LOST), FAILED, Fleet(is_drained=True), ("node", "high", "yes"), "new since the job began"),
+    "and the node is back in service": (hooks(LOST), FAILED, Fleet(resumed=ms(99)), ("node", "high", "yes"), "GpuIsLost"),
+    "it was put back before the fault": (hooks(LOST), FAILED, Fleet(resumed=ms(9)), ("node", "high", "exclude"), "GpuIsLost"),
     "without accounting": (hooks(LOST), None, Fleet(), ("node", "high", "exclude"), "gpu3"),
     "the job ended well all the same": (hooks(LOST, exit_code="0:0"), state("COMPLETED"), Fleet(), ("node", "high", "exclude"), "results are whole"),
     "a GPU that was not the job's": (hooks(LOST, gpus="01"), FAILED, Fleet(), ("node", "low", "exclude"), "was not given to this job"),

@@ -81,13 +81,25 @@ def test_a_drain_stands_until_it_is_resumed(store: Store) -> None:
     drained = {one.node: one.drained_by is not None for one in fleet.node_states(store)}
     assert drained == {"gx1": True, "gx2": False}
     put(store, action_record("gx1", 30, action("resume", 30, "gpu_xid.79", "gpu3")))
-    assert fleet.standing_drain(store, "gx1") is None
+    change = fleet.last_change(store, "gx1")
+    assert change is not None
+    assert (change.action, fleet.last_change(store, "gx2")) == ("resume", None)
     assert [(one.node, one.action) for one in fleet.drains(store)] == [
         ("gx1", "resume"),
         ("gx1", "drain"),
         ("gx2", "drain"),
     ]
     assert [one.action for one in fleet.drains(store, since=ms(6), nodes=["gx1"])] == ["resume"]
+
+
+def test_nodes_of_one_name_in_two_clusters_are_two_nodes(store: Store) -> None:
+    put(
+        store,
+        run("epilog", "gx1", 5, XID79, actions=[action("drain", 5, "gpu_xid.79", "gpu3")]),
+        run("healthcheck", "gx1", 6, cluster="borealis"),
+    )
+    states = {one.cluster: (len(one.open_faults), one.drained_by is None) for one in fleet.node_states(store)}
+    assert states == {"aurora": (1, False), "borealis": (0, True)}
 
 
 def test_silence_and_partial_sight_are_gaps(store: Store) -> None:
