@@ -59,7 +59,7 @@ def _next(plan: Plan, reason: str, known: KnownNode | None) -> str:
     check = parsed.fault.partition(".")[0] if parsed else ""
     still = open_faults(known)
     if still:
-        return f"stays: {', '.join(still)} is still open; repair it"
+        return f"stays until repaired; open: {', '.join(still)}"
     if plan.mode(check, "resume") != "enforce":
         return "stays until `sguard resume`: resume is not in enforce"
     return f"returns by itself after {plan.clean_runs} clean healthchecks in a row"

@@ -124,7 +124,7 @@ def test_drains_says_what_happens_next(
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
     (one,) = answer(capsys, root, 1, "drains")["drains"]
     assert (one["node"], one["ours"], one["state"]) == ("n2", True, "IDLE+DRAIN")
-    assert one["next"] == "stays: gpu_count.lost gpu3 is still open; repair it"
+    assert one["next"] == "stays until repaired; open: gpu_count.lost gpu3"
     put(root, run_record("n2", ago_s=5))
     (one,) = answer(capsys, root, 1, "drains")["drains"]
     assert one["next"] == "returns by itself after 3 clean healthchecks in a row"
