@@ -144,7 +144,7 @@ def safe_resume(
 
     def act(attempt: _Attempt) -> Outcome:
         node = attempt.read()
-        if not node.drained and node.base in states.RESUMABLE:
+        if not node.drained and states.may_drain(node, users):  # in service, and nobody claims it
             return Outcome(DONE, f"{name} is {node}: not drained, nothing to resume")
         refusal = attempt.refusal(node, rule)
         if refusal:

@@ -186,3 +186,12 @@ def test_random_interleavings_never_touch_what_somebody_else_wrote(seed: int) ->
 
 def test_the_window_is_what_the_documents_say() -> None:
     assert ownership.FRESH_S == 0.05
+
+
+@pytest.mark.parametrize(
+    "state", ["IDLE+FAIL", "IDLE+MAINTENANCE", "IDLE+REBOOT_ISSUED", "DOWN", "IDLE+NEW_FLAG"]
+)
+def test_a_node_that_is_claimed_without_a_drain_is_not_called_in_service(state: str) -> None:
+    slurm = SlurmDouble(node("c7", state))
+    assert safe_resume(slurm, "c7", OWNERS).outcome == "held"
+    assert not slurm.writes
