@@ -31,7 +31,8 @@ _FINDING_PLAIN = (
     "unit", "blame", "scope", "tier", "since", "remedy", "node_id",
 )  # fmt: skip
 _ACTION_PLAIN = (
-    "run", "at", "action", "fault", "device", "reason", "outcome", "why", "answer", "calls", "job_id", "node_id",
+    "run", "at", "action", "fault", "device", "reason", "outcome", "why", "answer", "calls", "job_id",
+    "node_id",
 )  # fmt: skip
 _ALLOCATION_PLAIN = (
     "id", "job_id", "opened", "restart", "start_time", "array_job_id", "array_task_id", "het_job_id", "uid",

@@ -102,11 +102,14 @@ def _file_again(written: Written, position: int, *, same: bool) -> None:
 
 def _add_whole(rows: Rows, record: Record, run: int, names: NameTable) -> None:
     """Add a record's rows, all of them or none."""
-    one = Rows()
-    one.add(record, run, names)
-    for table, added in one.__dict__.items():
-        if added:
-            getattr(rows, table).extend(added)
+    tables = list(rows.__dict__.values())
+    before = [len(table) for table in tables]
+    try:
+        rows.add(record, run, names)
+    except BaseException:
+        for table, length in zip(tables, before, strict=True):
+            del table[length:]
+        raise
 
 
 def _known(connection: Connection, run_ids: list[bytes]) -> dict[bytes, int]:
