@@ -25,7 +25,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=20, metavar="N", help="runs per figure (20)")
     parser.add_argument("--hook-runs", type=int, default=1000, metavar="N", help="runs to watch (1000)")
     parser.add_argument(
-        "--scale", type=float, default=0.02, metavar="X", help="share of 2,000 nodes in the store (0.02)"
+        "--scale", type=float, default=1.0, metavar="X", help="share of 2,000 nodes in the store (1)"
     )
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     found = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Made-up run records in the shape of docs/record.md: healthchecks of many nodes and days, and jobs."""
+"""Made-up run records in the shape of docs/record.md: healthchecks of many nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def record(
     node: str,
     hook: str,
     time: datetime,
-    allocation: Any = None,
     trouble: float = TROUBLE,
 ) -> dict[str, Any]:
     """One run record; a share of them has a check that warns."""
@@ -51,7 +50,7 @@ def record(
         "node": node,
         "machine": {"boot_id": f"boot-{node}", "machine_id": f"machine-{node}", "serial": f"S{node}"},
         "hook": hook,
-        "allocation": allocation,
+        "allocation": None,
         "others": [],
         "guard_version": "0.1.0",
         "check_set": "0123456789abcdef",
@@ -66,18 +65,13 @@ def record(
         "skipped": [],
         "results": results,
         "coverage": {},
-        "values": temperatures(draw) if allocation else {},
+        "values": {},
         "growths": {},
         "decisions": [],
         "actions": [],
         "dropped": 0,
         "exit": 0,
     }
-
-
-def temperatures(draw: random.Random) -> dict[str, float]:
-    """One value per GPU."""
-    return {f"gpu_temperature gpu{index}": draw.randint(30, 80) for index in range(8)}
 
 
 def warning() -> dict[str, Any]:
@@ -110,38 +104,6 @@ def healthchecks(
         for index in range(nodes):
             at = time + timedelta(milliseconds=37 * index)
             yield record(draw, node_name(index), "healthcheck", at, trouble=trouble)
-
-
-def jobs(
-    draw: random.Random, nodes: int, start: datetime, days: float, per_node_day: int
-) -> Iterator[dict[str, Any]]:
-    """Jobs of eight nodes (or all there are), each with a prolog and an epilog on every node."""
-    width = min(8, nodes)
-    for job in range(int(nodes * days * per_node_day / width)):
-        first = draw.randrange(nodes - width + 1)
-        begin = start + timedelta(days=days) * draw.random()
-        names = [node_name(first + offset) for offset in range(width)]
-        yield from job_records(draw, 1000 + job, names, begin)
-
-
-def job_records(
-    draw: random.Random, job_id: int, names: list[str], begin: datetime
-) -> Iterator[dict[str, Any]]:
-    """The prologs and epilogs of one job."""
-    allocation = {
-        "job_id": job_id,
-        "restart": 0,
-        "uid": 1000,
-        "user": "ada",
-        "partition": "gpu",
-        "nodes": ",".join(names),
-        "gpus": [str(index) for index in range(8)],
-        "opened_at": moment(begin),
-    }
-    end = begin + timedelta(hours=2)
-    for name in names:
-        yield record(draw, name, "prolog", begin, allocation)
-        yield record(draw, name, "epilog", end, {**allocation, "exit_code": "0:0"})
 
 
 def write_spool(folder: Path, records: Iterator[dict[str, Any]]) -> tuple[int, int]:

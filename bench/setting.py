@@ -15,7 +15,7 @@ class Setting:
 
     folder: Path
     repetitions: int = 20
-    scale: float = 0.02
+    scale: float = 1.0
     hook_runs: int = 1000
 
     @property
