@@ -18,38 +18,39 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds; the first start of MariaDB on a busy machine
 
 
+MARIADB_OPTIONS = (
+    "--user=root",
+    "--skip-networking",
+    "--skip-name-resolve",
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-lock-wait-timeout=900",
+    "--innodb-flush-log-at-trx-commit=0",
+)
+
+
 def start(daemons: Daemons) -> None:
     """Start MariaDB and slurmdbd, and register the cluster. Raises StartError."""
-    layout = daemons.layout
-    folder = layout.directory / "db"
+    socket = _start_mariadb(daemons)
+    daemons.start_slurmdbd(socket)
+    name = daemons.layout.name
+    _until_ok([program("sacctmgr"), "-n", "list", "cluster"], daemons, "slurmdbd")
+    _until_ok([program("sacctmgr"), "-i", "-Q", "add", "cluster", name], daemons, "slurmdbd")
+
+
+def _start_mariadb(daemons: Daemons) -> Path:
+    """A MariaDB with the empty database that slurmdbd expects; returns its socket."""
+    folder = daemons.layout.directory / "db"
     socket = folder / "mariadb.sock"
     _create_database(folder, daemons.log)
-    daemons.start(
-        "mariadbd",
-        [
-            program("mariadbd"),
-            "--no-defaults",
-            "--user=root",
-            f"--datadir={folder}/data",
-            f"--socket={socket}",
-            f"--pid-file={folder}/mariadb.pid",
-            "--skip-networking",
-            "--skip-name-resolve",
-            "--innodb-buffer-pool-size=128M",
-            "--innodb-lock-wait-timeout=900",
-            "--innodb-flush-log-at-trx-commit=0",
-        ],
-    )
+    places = [f"--datadir={folder}/data", f"--socket={socket}", f"--pid-file={folder}/mariadb.pid"]
+    daemons.start("mariadbd", [program("mariadbd"), "--no-defaults", *places, *MARIADB_OPTIONS])
     admin = [program("mariadb-admin"), "--no-defaults", f"--socket={socket}", "--user=root"]
     _until_ok([*admin, "ping"], daemons, "mariadbd")
-    created = subprocess.run(
-        [*admin, "create", "slurm_acct_db"], capture_output=True, text=True, timeout=30, check=False
-    )
+    argv = [*admin, "create", "slurm_acct_db"]
+    created = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     if created.returncode != 0 and "exists" not in created.stderr:
         raise StartError(f"mariadb: {created.stderr.strip()}")
-    daemons.start_slurmdbd(socket)
-    _until_ok([program("sacctmgr"), "-n", "list", "cluster"], daemons, "slurmdbd")
-    _until_ok([program("sacctmgr"), "-i", "-Q", "add", "cluster", layout.name], daemons, "slurmdbd")
+    return socket
 
 
 def _create_database(folder: Path, log: Path) -> None:

@@ -192,12 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("faults", help="list all faults").set_defaults(command=faults)
     _add_node_commands(commands, common)
 
-    parser_exec = commands.add_parser("exec", parents=[common], help="run a program with SLURM_CONF set")
-    parser_exec.add_argument("argv", nargs=argparse.REMAINDER, metavar="PROGRAM ...")
-    parser_exec.set_defaults(command=execute)
-    parser_controller = commands.add_parser("controller", parents=[common], help="stop or hang slurmctld")
-    parser_controller.add_argument("action", choices=("stop", "start", "pause", "resume"))
-    parser_controller.set_defaults(command=controller)
+    _add_program_commands(commands, common)
     return parser
 
 
@@ -214,6 +209,17 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-sim", action="store_true", help="no simulated hardware")
     parser.set_defaults(command=up)
+
+
+def _add_program_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    parser = commands.add_parser("exec", parents=[common], help="run a program with SLURM_CONF set")
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="PROGRAM ...")
+    parser.set_defaults(command=execute)
+    parser = commands.add_parser("controller", parents=[common], help="stop or hang slurmctld")
+    parser.add_argument("action", choices=("stop", "start", "pause", "resume"))
+    parser.set_defaults(command=controller)
 
 
 def _add_node_commands(

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,16 +184,7 @@ class Cluster:
         words = [str(word) for word in argv]
         command = f"`{' '.join(words)}`"
         try:
-            done = subprocess.run(
-                words,
-                env=self.env,
-                user=user,
-                input=text,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
+            done = _run(words, env=self.env, user=user, input=text, timeout=timeout)
         except subprocess.TimeoutExpired:
             raise MiniclusterError(f"{command} took longer than {timeout:g} s") from None
         except OSError as error:
@@ -292,6 +284,9 @@ class Cluster:
             "layout": {**asdict(self.layout), "directory": str(self.directory)},
         }
         write_atomically(self.directory / "cluster.json", json.dumps(saved, indent=1))
+
+
+_run = partial(subprocess.run, capture_output=True, text=True, check=False)
 
 
 def _hook_commands(given: Mapping[str, str | Path] | str | Path | None) -> dict[str, str]:

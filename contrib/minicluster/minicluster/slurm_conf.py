@@ -63,7 +63,13 @@ class Layout:
 
 def slurm_conf(layout: Layout) -> str:
     """The whole slurm.conf. Keys of `layout.conf` replace ours, whatever their case."""
-    keys = {**_daemons(layout), **_scheduling(), **_accounting(layout), **_hooks(layout)}
+    keys = {
+        **_daemons(layout),
+        **_behaviour(layout),
+        **_scheduling(),
+        **_accounting(layout),
+        **_hooks(layout),
+    }
     own = {key.lower() for key in layout.conf}
     kept = {key: value for key, value in keys.items() if key.lower() not in own}
     lines = [f"{key}={value}" for key, value in {**kept, **layout.conf}.items() if value != ""]
@@ -122,11 +128,16 @@ def _daemons(layout: Layout) -> dict[str, object]:
         "TaskPlugin": "task/none",
         "JobAcctGatherType": "jobacct_gather/none",
         "MpiDefault": "none",
+    }
+
+
+def _behaviour(layout: Layout) -> dict[str, object]:
+    return {
         "SlurmctldTimeout": 30,
         "SlurmdTimeout": 30,
         "MessageTimeout": 10,
         "CommunicationParameters": _listening(layout.hostname),
-        "RebootProgram": directory / "hooks/reboot",
+        "RebootProgram": layout.directory / "hooks/reboot",
         "ReturnToService": 1,
         "MailProg": "/bin/true",
         "SlurmdParameters": "config_overrides",  # nodes may claim more than the host has

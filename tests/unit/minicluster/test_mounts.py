@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from minicluster import mounting
 from minicluster.errors import MiniclusterError
 from minicluster.processes import identify
+from minicluster.simulated import SimulatedMachine
 
 from .conftest import HungError, in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from minicluster.simulated import SimulatedMachine
 
 
 def entry(machine: SimulatedMachine, path: str) -> list[str]:
@@ -223,3 +222,19 @@ def test_a_path_with_spaces_is_found(tmp_path: Path) -> None:
         assert [one.path for one in mounting.mounted_at_or_below(tmp_path)] == [str(path)]
     finally:
         assert mounting.unmount_below(tmp_path) == []
+
+
+def test_without_root_mounts_are_plain_folders(
+    library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for name in ("run", "log"):
+        (tmp_path / name).mkdir()
+    found = SimulatedMachine(tmp_path, "n1")
+    found.create("seed", library)
+    assert mounting.mounted_at_or_below(tmp_path) == []
+    assert (found.root / "scratch").is_dir()
+    found.fault("fs_mounts.wrong_type", "/scratch")
+    with pytest.raises(MiniclusterError, match="only root can make /scratch hang, read-only or full"):
+        found.fault("fs_mounts.hung", "/scratch")
+    assert [one["name"] for one in found.faults()] == ["fs_mounts.wrong_type"]
