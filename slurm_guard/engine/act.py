@@ -32,9 +32,10 @@ class Outcome:
     """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer).
 
     `written`: this very attempt changed the node. `out`: the node was out of service already.
+    `reason`: the node's reason as it was read before the write, None if it was not read.
     """
 
-    __slots__ = ("answer", "calls", "out", "unreachable", "what", "why", "written")
+    __slots__ = ("answer", "calls", "out", "reason", "unreachable", "what", "why", "written")
 
     def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
         self.what = what
@@ -44,6 +45,7 @@ class Outcome:
         self.unreachable = unreachable
         self.written = False
         self.out = False
+        self.reason: str | None = None
 
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """The outcome as an action in a record."""
@@ -98,6 +100,7 @@ def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
     found = Outcome(done.outcome, why, calls)
     found.written = done.written
     found.out = done.node is not None and done.node.drained
+    found.reason = done.node.reason if done.node is not None else None
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import time
 
+from slurm_guard.core import reason as reasons
 from slurm_guard.engine import act, answers, child, clock, faults, files, record, requests, spool, syslog
 
 TYPE_CHECKING = False
@@ -172,11 +173,16 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
 def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]:
     answers.forget(this.places)
     done = act.resume(door, this.plan, request, faults.load(this.places).refusals)
-    if not done.unreachable:
-        requests.drop(this.places, request)
+    requests.drop(this.places, request)  # while it stays true, the next clean run asks again
+    if done.what == "done" or _is_somebody_else_s(done, request):
         faults.change(this.places, lambda found: setattr(found, "drained", None))
     this.log(f"{request['reason']}: resume {done.what}: {done.why} {done.answer}".strip(), syslog.NOTICE)
     return done.as_action("resume", request)
+
+
+def _is_somebody_else_s(done: Outcome, request: dict[str, Any]) -> bool:
+    """An edited or replaced reason ends our claim for good; a node that is down for a moment does not."""
+    return done.reason is not None and reasons.strip_slurms_additions(done.reason) != request["reason"]
 
 
 def _look_again(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 #: Base states in which a node that nobody drained may be drained.
 WRITABLE = frozenset({"idle", "mixed", "allocated", "unknown"})
-RESUMABLE = frozenset({"idle", "mixed", "allocated"})
+#: Base states in which our own drain may be ended. A drained node that was rebooted is DOWN+DRAIN and keeps
+#: its reason: without `down`, no node would come back from the very reboot that repaired it.
+RESUMABLE = frozenset({"idle", "mixed", "allocated", "down"})
 #: slurmd's own words for a hook that ended with an error.
 REFUSALS = frozenset({"Prolog error", "Epilog error"})
 #: How near to our own recorded refusal such a reason must have been set to be ours, in seconds.

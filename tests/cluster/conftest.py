@@ -191,7 +191,7 @@ def guarded(
     """A running cluster with the guard configured on every node."""
     directory = Path(tempfile.mkdtemp(prefix="sguard-"))
     directory.chmod(0o755)
-    conf = {"SchedulerParameters": SCHEDULER, **(conf or {})}
+    conf = {"SchedulerParameters": SCHEDULER, "SlurmdTimeout": "20", **(conf or {})}
     cluster = Cluster(
         directory, nodes=nodes, hooks=str(CHECKOUT), conf=conf, health_interval=health_interval, **options
     )

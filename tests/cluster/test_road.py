@@ -110,6 +110,26 @@ def test_a_node_comes_back_after_a_reboot_and_clean_runs(cluster: Guarded) -> No
     assert ("resume", "done", "SG:gpu_count.lost gpu2") in cluster.actions("n3")
 
 
+def test_a_node_whose_slurmd_was_away_comes_back(cluster: Guarded) -> None:
+    """After a real reboot Slurm says DOWN+DRAIN and keeps the reason."""
+    node = cluster.cluster.node("n3")
+    cluster.healthcheck("n3")
+    node.fault("gpu_count.lost", "gpu2")
+    cluster.healthcheck("n3")
+    cluster.wait(lambda: cluster.state("n3") == "drained")
+    node.clear()
+    node.reboot(restart_slurmd=True)
+    node.stop_slurmd()
+    cluster.wait(lambda: "*" in cluster.slurm("sinfo", "-h", "-N", "-n", "n3", "-o", "%t"), 60)
+    for _ in range(3):
+        cluster.healthcheck("n3")
+    assert ("resume", "held", "SG:gpu_count.lost gpu2") in cluster.actions("n3")
+    node.start_slurmd()
+    cluster.wait(lambda: "*" not in cluster.slurm("sinfo", "-h", "-N", "-n", "n3", "-o", "%t"), 60)
+    cluster.healthcheck("n3")
+    cluster.wait(lambda: cluster.state("n3") == "idle")
+
+
 def test_an_admin_s_drain_is_never_touched(cluster: Guarded) -> None:
     cluster.slurm("scontrol", "update", "nodename=n3", "state=drain", "reason=DIMM swap, mira")
     cluster.cluster.node("n3").fault("gpu_count.lost", "gpu2")

@@ -63,7 +63,12 @@ def test_hands_off_what_slurm_or_an_admin_claims(base: str, flag: str, reason: s
 @pytest.mark.parametrize("reason", ["", "Not responding", OURS])
 def test_a_node_that_is_down_is_nobodys_to_write(state: str, reason: str) -> None:
     assert not states.may_drain(node(state=state, reason=reason), OWNERS)
-    assert not states.may_resume(node(state=state, reason=reason), OWNERS)
+    rebooted = state == "DOWN+DRAIN" and reason == OURS
+    assert bool(states.may_resume(node(state=state, reason=reason), OWNERS)) == rebooted
+
+
+def test_a_rebooted_node_that_does_not_answer_yet_stays() -> None:
+    assert not states.may_resume(node(state="DOWN+DRAIN+NOT_RESPONDING", reason=OURS), OWNERS)
 
 
 @pytest.mark.parametrize("base", ["IDLE", "MIXED", "ALLOCATED"])
