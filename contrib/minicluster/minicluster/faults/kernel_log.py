@@ -97,13 +97,11 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
             "Buffer I/O error on dev {disk}p1, logical block 101778944, async page read",
         ),
     ),
-    "remount_ro": (
+    "fs_error": (
         CRITICAL,
-        (
-            "EXT4-fs error (device {disk}p2): ext4_journal_check_start:83: Detected aborted journal",
-            "EXT4-fs ({disk}p2): Remounting filesystem read-only",
-        ),
+        ("EXT4-fs error (device {disk}p2): ext4_find_entry:1455: comm {name}: reading directory",),
     ),
+    "remount_ro": (CRITICAL, ("EXT4-fs ({disk}p2): Remounting filesystem read-only",)),
     "fs_shutdown": (
         ALERT,
         ("XFS ({disk}p1): Metadata I/O Error (0x4) detected.  Shutting down filesystem.",),
@@ -120,6 +118,8 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
         ERROR,
         ("Lustre: scratch-OST0004-osc: Connection to scratch-OST0004 (at 10.12.0.4@o2ib) was lost",),
     ),
+    "ceph_lost": (WARNING, ("ceph: mds0 hung",)),
+    "cifs_timeout": (WARNING, ("CIFS: VFS: \\\\{server} has not responded in 180 seconds. Reconnecting...",)),
     "mlx5_fatal": (
         ERROR,
         ("mlx5_core {address}: poll_health:842:(pid 0): device's health compromised - reached miss count",),
@@ -133,6 +133,19 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
         ("mlx5_core {address}: Port module event[error]: module 0, High Temperature",),
     ),
     "nic_cable": (ERROR, ("mlx5_core {address}: Port module event: module 0, Cable unplugged",)),
+    "nic_pcie": (
+        WARNING,
+        ("mlx5_core {address}: 126.024 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link",),
+    ),
+    "nic_command": (
+        ERROR,
+        ("mlx5_core {address}: mlx5_cmd_out_err:808: ACCESS_REG(0x805) op_mod(0x1) failed",),
+    ),
+    "nic_stuck": (WARNING, ("NETDEV WATCHDOG: ib0 (mlx5_core): transmit queue 3 timed out",)),
+    "gpu_nvlink": (
+        ERROR,
+        ("NVRM: knvlinkDiscoverPostRxDetLinks_GH100: Failed to update Rx Detect Link mask!",),
+    ),
     "gpu_init": (NOTICE, ("NVRM: GPU {address}: RmInitAdapter failed! (0x26:0x56:1463)",)),
     "gpu_inforom": (WARNING, ("WARNING: infoROM is corrupted at gpu {address}",)),
 }
