@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 NODES = 4
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
     if lacking:
         print(f"demo: {lacking}", file=sys.stderr)
         return 1
-    for name in (signal.SIGTERM, signal.SIGHUP):
+    for name in ENDINGS:
         signal.signal(name, interrupted)
     directory = Path(tempfile.mkdtemp(prefix="sguard-demo-"))
     directory.chmod(0o755)
@@ -84,14 +85,20 @@ _ADMIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 
 
 def interrupted(number: int, frame: FrameType | None) -> None:
-    """End like Ctrl-C, through the clean-up."""
+    """End through the clean-up, which no second signal cuts short."""
+    ignore_endings()
     raise KeyboardInterrupt
 
 
-def clean_up(stage: Stage) -> None:
-    """Stop the cluster and remove the folder; a second Ctrl-C does not cut it short."""
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+def ignore_endings() -> None:
+    """From now on, finish."""
+    for name in ENDINGS:
         signal.signal(name, signal.SIG_IGN)
+
+
+def clean_up(stage: Stage) -> None:
+    """Stop the cluster and remove the folder."""
+    ignore_endings()
     stage.down()
     shutil.rmtree(stage.directory, ignore_errors=True)
 
