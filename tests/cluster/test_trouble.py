@@ -115,63 +115,65 @@ def test_interleavings_of_admin_slurm_and_guard(cluster: Guarded) -> None:
     cluster.configure()
 
 
+class Admin:
+    """Somebody else with `scontrol`: what they say of a node, and whether they hold it."""
+
+    def __init__(self, cluster: Guarded, name: str, number: int) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.number = number
+        self.words = f"admin says {number}"
+        self.holds = False
+
+    def update(self, *change: str) -> None:
+        self.cluster.slurm("scontrol", "update", f"nodename={self.name}", *change, check=False)
+
+    def drain(self) -> None:
+        self.update("state=drain", f"reason={self.words}")
+        self.holds = True
+
+    def down(self) -> None:
+        self.update("state=down", f"reason={self.words}")
+        self.holds = True
+
+    def edit(self) -> None:
+        if self.cluster.state(self.name).startswith("drain"):
+            self.update(f"reason={self.words}")
+            self.holds = True
+
+    def resume(self) -> None:
+        self.update("state=resume")
+        self.holds = False
+
+    def maint(self) -> None:
+        what = ("users=root", "flags=maint,ignore_jobs", f"nodes={self.name}")
+        when = ("starttime=now", "duration=5")
+        name = f"reservationname=m{self.number}"
+        self.cluster.slurm("scontrol", "create", "reservation", name, *when, *what, check=False)
+
+    def leave(self) -> None:
+        self.cluster.slurm("scontrol", "delete", f"reservationname=m{self.number}", check=False)
+        self.resume()
+
+
+STEPS = ["fault", "clear", "reboot", "check", "check", "check", "drain", "edit", "down", "resume", "maint"]
+
+
 def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
-    name, theirs = "n2", f"admin says {number}"
-    node = cluster.cluster.node(name)
-    owned = False
-
-    def admin(*change: str) -> None:
-        cluster.slurm("scontrol", "update", f"nodename={name}", *change, check=False)
-
-    steps = [
-        "fault",
-        "clear",
-        "reboot",
-        "check",
-        "check",
-        "check",
-        "drain",
-        "edit",
-        "down",
-        "resume",
-        "maint",
-    ]
-    for step in draw.choices(steps, k=8):
+    node, admin = cluster.cluster.node("n2"), Admin(cluster, "n2", number)
+    for step in draw.choices(STEPS, k=8):
         if step == "fault":
             node.fault("gpu_count.lost", f"gpu{draw.randrange(8)}")
+        elif step == "check":
+            cluster.healthcheck("n2")
         elif step in ("clear", "reboot"):
             getattr(node, step)()
-        elif step == "check":
-            cluster.healthcheck(name)
-        elif step in ("drain", "edit"):
-            if step == "edit" and not cluster.state(name).startswith("drain"):
-                continue
-            admin("state=drain", f"reason={theirs}") if step == "drain" else admin(f"reason={theirs}")
-            owned = True
-        elif step == "down":
-            admin("state=down", f"reason={theirs}")
-            owned = True
-        elif step == "maint":
-            cluster.slurm(
-                "scontrol",
-                "create",
-                "reservation",
-                f"reservationname=m{number}",
-                "starttime=now",
-                "duration=5",
-                "users=root",
-                "flags=maint,ignore_jobs",
-                f"nodes={name}",
-                check=False,
-            )
-        elif step == "resume":
-            admin("state=resume")
-            owned = False
-        if owned:
-            assert cluster.reason(name) == theirs, (number, step)
-            assert cluster.state(name).rstrip("*$").startswith(("drain", "down", "maint")), (number, step)
-    cluster.slurm("scontrol", "delete", f"reservationname=m{number}", check=False)
+        else:
+            getattr(admin, step)()
+        if admin.holds:
+            assert cluster.reason("n2") == admin.words, (number, step)
+            assert cluster.state("n2").rstrip("*$").startswith(("drain", "down", "maint")), (number, step)
     node.clear()
     node.reboot()
-    admin("state=resume")
-    cluster.healthcheck(name)
+    admin.leave()
+    cluster.healthcheck("n2")

@@ -49,7 +49,7 @@ class NodeRoot:
     def run(
         self, hook: str, job: int | None = None, shim: Path | None = None, timeout: float = 60, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a hook as slurmd does: almost no environment, stdin from /dev/null, one pipe for both outputs."""
+        """Run a hook as slurmd does: hardly any environment, no stdin, one pipe for both outputs."""
         found = {"SLURMD_NODENAME": "n1", **env}
         if job is not None:
             found.update(SLURM_JOB_ID=str(job), SLURM_JOB_UID="1204", SLURM_JOB_USER="mira")

@@ -17,7 +17,7 @@ STEPS = ("write", "fsync", "rename")
 
 
 def killed_at(step: int, work: Callable[[], None]) -> bool:
-    """Run `work` in a child that is killed at its n-th write, fsync or rename; False if it came to its end."""
+    """Run `work` in a child that is killed at its n-th write, fsync or rename; False if it ended."""
     pid = os.fork()
     if pid == 0:
         left = [step]
@@ -78,7 +78,10 @@ def test_what_is_no_object_of_ours_is_none(tmp_path: Path, content: bytes) -> No
 
 def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path: Path) -> None:
     path = str(tmp_path / "run" / "state.lock")
-    program = "import sys; from slurm_guard.engine import files; d = files.try_lock(sys.argv[1]); print(d is not None, flush=True); sys.stdin.read()"
+    program = (
+        "import sys; from slurm_guard.engine import files; d = files.try_lock(sys.argv[1]); "
+        "print(d is not None, flush=True); sys.stdin.read()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

@@ -102,11 +102,16 @@ def small_disk(node: NodeRoot) -> Iterator[Path]:
         subprocess.run(["/bin/umount", "-l", str(folder)], check=True)
 
 
+def fill(descriptor: int) -> None:
+    """Write until the disk says no."""
+    while True:
+        os.write(descriptor, b"x" * 4096)
+
+
 def test_a_full_disk_lets_jobs_start_and_says_so(node: NodeRoot, small_disk: Path) -> None:
     filler = os.open(small_disk / "filler", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(OSError, match="No space left"):
-        while True:
-            os.write(filler, b"x" * 4096)
+        fill(filler)
     os.close(filler)
     assert node.run("prolog", job=1).returncode == 0
     assert node.said("were not written")
