@@ -24,11 +24,14 @@ def list_checks(root: options.Root = "/", as_json: options.Json = False) -> None
     if as_json:
         output.emit_json("checks", {"checks": rows})
         return
-    cells = [(row["check"], row["hooks"], row["tiers"], row["enabled"], row["text"]) for row in rows]
-    output.table(
-        ("check", "hooks", "tiers", "here", "says"),
-        [(name, hooks, tiers, "on" if here else "off", text) for name, hooks, tiers, here, text in cells],
-    )
+    cells = [(row["check"], *_short(row), row["text"]) for row in rows]
+    output.table(("check", "hooks", "up to tier", "here", "says"), cells)
+
+
+def _short(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Hooks, gravest tier and state of a check, as a list of checks has room for them."""
+    hooks = "all" if set(row["hooks"]) == set(HOOKS) else ",".join(row["hooks"])
+    return hooks, row["tiers"][-1] if row["tiers"] else "", "on" if row["enabled"] else "off"
 
 
 @app.command("show")

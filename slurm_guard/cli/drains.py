@@ -30,19 +30,20 @@ def drains(
     """
     from slurm_guard.cli import fleet
     from slurm_guard.cli.results import open_results
-    from slurm_guard.cli.timeforms import option
+    from slurm_guard.cli.timeforms import milliseconds
 
     host = Host(root)
     names = fleet.expand(nodes)
-    since, until = option(start or "now-7days", "-S"), option(end, "-E")
+    window = milliseconds(start or "now-7days", "-S"), milliseconds(end, "-E")
     with open_results(host) as store:
         if history:
-            window = [round(at.timestamp() * 1000) if at else None for at in (since, until)]
-            return _history(store, window, names, as_json)
+            return _history(store, names, window, as_json)
         slurm = fleet.ask_slurm(host)
         found = _drained(store, host, slurm, names)
     if as_json:
-        output.emit_json("drains", {"drains": [_row(one) for one in found], "slurm_problem": slurm.problem})
+        output.emit_json(
+            "drains", {"drains": [_row(one) for one in found], "slurm_problem": slurm.problem or None}
+        )
     else:
         _print(found)
         fleet.warn_unreachable(slurm, True)
@@ -89,36 +90,14 @@ def _print(found: "list[Drained]") -> None:
     output.table(("node", "slurm", "since (UTC)", "reason", "next"), rows)
 
 
-def _history(store: "Store", window: list[int | None], names: list[str] | None, as_json: bool) -> int:
-    from slurm_guard.report.layout import iso, when
-    from slurm_guard.store.fleet import drains as done_actions
+def _history(
+    store: "Store", names: list[str] | None, window: tuple[int | None, int | None], as_json: bool
+) -> int:
+    from slurm_guard.report import drains as report
 
-    done = done_actions(store, window[0], window[1], names)
+    page = report.build(store, names, *window)
     if as_json:
-        rows = [
-            {
-                "node": one.node,
-                "at": iso(one.at),
-                "action": one.action,
-                "fault": one.fault,
-                "device": one.device,
-                "reason": one.reason,
-                "outcome": one.outcome,
-                "why": one.why,
-                "by": one.by,
-                "user": one.user,
-                "job_id": one.job_id,
-            }
-            for one in done
-        ]
-        output.emit_json("drain_history", {"actions": rows})
-        return 0
-    lines = [
-        (when(one.at), one.node, one.action, one.outcome, one.user or one.by, one.reason, one.why)
-        for one in done
-    ]
-    if lines:
-        output.table(("at (UTC)", "node", "action", "outcome", "by", "reason", "why"), lines)
+        output.emit_json("drain_history", {**page, "kind": "drain_history"})
     else:
-        output.note("Nothing was drained, refused or resumed in this time.")
+        print(report.text(page).rstrip("\n"))
     return 0

@@ -13,6 +13,8 @@ from slurm_guard.core.errors import NotFoundError, SlurmError
 if TYPE_CHECKING:
     from slurm_guard.cli.host import Host
     from slurm_guard.slurm.gateway import NodeState
+    from slurm_guard.store import Store
+    from slurm_guard.store.model import NodeState as KnownNode
 
 DEADLINE_S = 5.0
 
@@ -80,3 +82,14 @@ def choose(names: list[str] | None, of_partition: set[str] | None) -> list[str] 
     if of_partition is None:
         return names
     return sorted(of_partition) if names is None else [name for name in names if name in of_partition]
+
+
+def known_node(store: Store, name: str, cluster: str | None = None) -> KnownNode | None:
+    """A node as its records show it; of two clusters' nodes with that name, the one seen last.
+
+    Records from before the first plan name no cluster, so that a node may be on record twice.
+    """
+    from slurm_guard.store.fleet import node_states
+
+    found = [one for one in node_states(store, [name], cluster) if one.last is not None or one.drained_by]
+    return max(found, key=lambda one: one.last.started if one.last is not None else 0, default=None)

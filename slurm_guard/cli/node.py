@@ -1,4 +1,4 @@
-"""`sguard node`: one node on one page."""
+"""`sguard node`: the report on one node."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,10 +6,14 @@ import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
+from slurm_guard.core.errors import NotFoundError
 from slurm_guard.core.outcome import PASS, SKIP
 
 if TYPE_CHECKING:
-    from slurm_guard.store import Store
+    from slurm_guard.cli.fleet import Slurm
+    from slurm_guard.store.model import NodeState
+
+WIDTH = 80
 
 
 def node(
@@ -23,37 +27,62 @@ def node(
 ) -> int:
     """Show what is known of one node: faults, jobs, actions.
 
-    Jobs, actions and gaps are those since `now-1day`, or between -S and -E. Ends with 1 if the node has a
-    problem on record.
+    Findings, jobs, actions and gaps are those of the last seven days, or between -S and -E. Ends with 1 if
+    the node has a problem on record.
     """
     from slurm_guard.cli import fleet
-    from slurm_guard.cli.node_page import build, text
     from slurm_guard.cli.results import open_results
-    from slurm_guard.cli.timeforms import option
-    from slurm_guard.core.errors import NotFoundError
+    from slurm_guard.cli.timeforms import milliseconds
+    from slurm_guard.report import node as report
 
     host = Host(root)
-    window = [option(start or "now-1day", "-S"), option(end or "now", "-E")]
-    since, until = (round(at.timestamp() * 1000) for at in window if at is not None)
+    window = milliseconds(start, "-S"), milliseconds(end, "-E")
     slurm = fleet.ask_slurm(host, wanted=not no_slurm)
-    told = slurm.nodes.get(name)
     with open_results(host) as store:
-        found = _known(store, name, cluster)
-        if found is None and told is None:
-            why = slurm.problem or "sinfo does not list it"
-            raise NotFoundError(f"{output.printable(name)}: not on record, and not known to Slurm: {why}")
-        page = build(store, host.plan, name, found, told, (since, until))
-    page["slurm_problem"] = slurm.problem
+        known = fleet.known_node(store, name, cluster)
+        try:
+            page = report.build(store, name, *window, known.cluster if known is not None else cluster)
+        except NotFoundError as error:
+            raise _not_on_record(name, slurm, error) from None
+    page["slurm"] = _slurm(host, name, slurm, known)
     if as_json:
         output.emit_json("node", page)
     else:
-        print(text(page))
+        print(report.text(page).rstrip("\n"))
+        _print_slurm(page["slurm"])
         fleet.warn_unreachable(slurm, not no_slurm)
-    return 0 if page["status"] in (PASS, SKIP, "none") and not page["drained"] else 1
+    return 0 if page["status"] in (PASS, SKIP) and not page["open_faults"] and not page["drained"] else 1
 
 
-def _known(store: "Store", name: str, cluster: str | None) -> Any:
-    from slurm_guard.store.fleet import node_states
+def _not_on_record(name: str, slurm: "Slurm", error: NotFoundError) -> NotFoundError:
+    told = slurm.nodes.get(name)
+    if told is None:
+        return error
+    advice = "ingest its spool, or run `sguard doctor` on it"
+    return NotFoundError(f"{name} is {told} in Slurm, but no run of it is on record: {advice}")
 
-    found = node_states(store, [name], cluster)
-    return found[0] if found else None
+
+def _slurm(host: Host, name: str, slurm: "Slurm", known: "NodeState | None") -> dict[str, Any]:
+    """What Slurm says of the node, and what comes next if slurm_guard drained it."""
+    from slurm_guard.cli.outlook import look
+
+    told = slurm.nodes.get(name)
+    drained = look(host.plan, name, told, known)
+    return {
+        "state": str(told) if told is not None else None,
+        "reason": told.reason if told is not None else None,
+        "next": drained.next if drained is not None else None,
+        "problem": slurm.problem or None,
+    }
+
+
+def _print_slurm(said: dict[str, Any]) -> None:
+    from slurm_guard.report.layout import section, wrap
+
+    lines: list[str] = []
+    if said["state"]:
+        lines += wrap(f"{said['state']} {said['reason'] or ''}", WIDTH, "  ")
+    if said["next"]:
+        lines += wrap(said["next"], WIDTH, "  ")
+    if lines:
+        print("\n".join(section("SLURM", lines)))

@@ -1,4 +1,4 @@
-"""`sguard nodes`: every node in one line."""
+"""`sguard nodes`: all nodes, those that need a look first."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +9,7 @@ from slurm_guard.cli.host import Host
 from slurm_guard.core.outcome import PASS, SKIP
 
 if TYPE_CHECKING:
-    from slurm_guard.slurm.gateway import NodeState as SlurmNode
-    from slurm_guard.store.model import NodeState
+    from slurm_guard.cli.fleet import Slurm
 
 
 def nodes(
@@ -23,71 +22,39 @@ def nodes(
 ) -> int:
     """List nodes with their last result.
 
-    Ends with 1 if any node has a problem on record. Nodes that Slurm knows and no run is on record of are
-    listed too.
+    One line for each node that needs a look; clean nodes, and nodes that Slurm knows and no run is on record
+    of, are folded. Ends with 1 if any node has a problem on record.
     """
     from slurm_guard.cli import fleet
     from slurm_guard.cli.results import open_results
-    from slurm_guard.store.fleet import node_states
+    from slurm_guard.report import nodes as report
 
     host = Host(root)
     names = fleet.expand(nodes)
     slurm = fleet.ask_slurm(host, wanted=not no_slurm)
     chosen = fleet.choose(names, fleet.in_partition(slurm, partition))
     with open_results(host) as store:
-        known = {state.node: state for state in node_states(store, chosen, cluster)}
-    listed = chosen if chosen is not None else sorted({*known, *slurm.nodes}, key=_natural)
-    rows = [_row(name, known.get(name), slurm.nodes.get(name)) for name in listed]
+        # Records from before the first plan name no cluster: without this, nodes would be listed twice.
+        page = report.build(store, chosen, cluster or host.plan.cluster or None)
+    _add_slurm(page, slurm, everything=chosen is None)
     if as_json:
-        output.emit_json("nodes", {"nodes": rows, "slurm_problem": slurm.problem})
+        output.emit_json("nodes", page)
     else:
-        _print(rows)
+        print(report.text(page).rstrip("\n"))
         fleet.warn_unreachable(slurm, not no_slurm)
-    return 1 if any(row["status"] not in (PASS, SKIP, "none") for row in rows) else 0
+    return 1 if any(_is_bad(row) for row in page["nodes"]) else 0
 
 
-def _row(name: str, known: "NodeState | None", slurm: "SlurmNode | None") -> dict[str, Any]:
-    from slurm_guard.report.layout import iso
-
-    last = known.last if known is not None else None
-    row: dict[str, Any] = {
-        "node": name,
-        "cluster": known.cluster if known else "",
-        "status": known.status if known is not None and last is not None else "none",
-        "last_run": None,
-        "faults": [_name(one.fault, one.device) for one in known.open_faults] if known else [],
-        "state": str(slurm) if slurm else "",
-        "reason": slurm.reason if slurm and slurm.drained else "",
-    }
-    if last is not None:
-        row["last_run"] = {"run_id": last.run_id, "hook": last.hook, "at": iso(last.started)}
-    return row
+def _add_slurm(page: dict[str, Any], slurm: "Slurm", *, everything: bool) -> None:
+    """Add Slurm's state to each node, and the nodes that only Slurm knows."""
+    for row in page["nodes"]:
+        told = slurm.nodes.get(row["node"])
+        row["slurm"] = None if told is None else {"state": str(told), "reason": told.reason or None}
+    page["slurm_problem"] = slurm.problem or None
+    if everything:
+        known = {row["node"] for row in page["nodes"]}
+        page["not_on_record"] = sorted(set(slurm.nodes) - known)
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    import time
-
-    from slurm_guard.report.layout import span, unix
-
-    now = round(time.time() * 1000)
-    lines = []
-    for row in rows:
-        last = row["last_run"]
-        at = unix(last["at"]) if last else None
-        ago = f"{last['hook']}, {span(now - at)} ago" if at is not None else "no run on record"
-        lines.append((row["node"], row["status"], row["state"], ago, row["faults"] or row["reason"]))
-    if lines:
-        output.table(("node", "status", "slurm", "last run", "open faults"), lines)
-    else:
-        output.note("No node is on record.")
-
-
-def _name(fault: str, device: str) -> str:
-    return f"{fault} {device}".strip()
-
-
-def _natural(name: str) -> list[tuple[int, int | str]]:
-    """Orders n2 before n10."""
-    import re
-
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+def _is_bad(row: dict[str, Any]) -> bool:
+    return row["status"] not in (PASS, SKIP) or bool(row["open_faults"]) or row["drained"] is not None

@@ -50,13 +50,12 @@ def resume(
 
 def _known(host: Host, node: str) -> "NodeState | None":
     """What is on record of the node; without readable results, nothing."""
+    from slurm_guard.cli.fleet import known_node
     from slurm_guard.cli.results import open_results
-    from slurm_guard.store.fleet import node_states
 
     try:
         with open_results(host) as store:
-            found = node_states(store, [node])
+            return known_node(store, node)
     except GuardError as error:
         output.warn(str(error))
         return None
-    return found[0] if found else None

@@ -141,3 +141,9 @@ def option(text: str | None, letter: str) -> datetime | None:
         import click
 
         raise click.BadParameter(str(error), param_hint=letter) from None
+
+
+def milliseconds(text: str | None, letter: str) -> int | None:
+    """The time of an option as the store counts it: milliseconds since 1970."""
+    found = option(text, letter)
+    return None if found is None else round(found.timestamp() * 1000)

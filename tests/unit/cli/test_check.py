@@ -75,8 +75,8 @@ def test_list_names_every_built_in_check(root: Path, capsys: pytest.CaptureFixtu
 def test_list_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "list", "--root", str(root)]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split() == ["CHECK", "HOOKS", "TIERS", "HERE", "SAYS"]
-    assert row.split()[:4] == ["lamp", "prolog,epilog,healthcheck", "DRAIN", "on"]
+    assert header.split() == ["CHECK", "HOOKS", "UP", "TO", "TIER", "HERE", "SAYS"]
+    assert row.split()[:4] == ["lamp", "all", "DRAIN", "on"]
 
 
 def test_list_survives_a_check_that_cannot_be_loaded(

@@ -106,6 +106,6 @@ def test_what_was_done_by_hand_is_on_record(
     assert run(root, "drain", "n2", "gpu_count.lost", "--device", "gpu3") == 0
     capsys.readouterr()
     assert run(root, "drains", "--history", "--json") == 0
-    (row,) = json.loads(capsys.readouterr().out)["actions"]
+    (row,) = json.loads(capsys.readouterr().out)["history"]
     assert (row["node"], row["action"], row["by"], row["outcome"]) == ("n2", "drain", "cli", "done")
     assert row["user"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slurm_guard.cli import nodes, results
+from slurm_guard.cli import results
 from slurm_guard.cli.host import Host
 from slurm_guard.cli.main import main
 from slurm_guard.core.errors import SetupError, SlurmUnreachableError, StoreError
@@ -49,42 +49,44 @@ def test_nodes_lists_slurms_nodes_and_those_on_record(
     put(root, run_record("n1"))
     lose_gpu(root)
     found = answer(capsys, root, 1, "nodes")
-    assert [(one["node"], one["status"], one["state"]) for one in found["nodes"]] == [
-        ("n1", "pass", "IDLE"),
-        ("n2", "fail", "IDLE"),
-        ("n10", "none", "IDLE"),
+    assert [(one["node"], one["status"], one["slurm"]) for one in found["nodes"]] == [
+        ("n1", "pass", {"state": "IDLE", "reason": None}),
+        ("n2", "fail", {"state": "IDLE", "reason": None}),
     ]
-    assert found["nodes"][1]["faults"] == ["gpu_count.lost gpu3"]
-    assert found["nodes"][0]["last_run"]["hook"] == "healthcheck"
+    assert found["not_on_record"] == ["n10"]
+    assert found["nodes"][1]["open_faults"][0]["fault"] == "gpu_count.lost"
+    assert found["nodes"][0]["last"]["hook"] == "healthcheck"
+    assert found["slurm_problem"] is None
 
 
 def test_healthy_nodes_end_with_0(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, run_record("n1"))
     assert run(root, "nodes") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["NODE", "STATUS", "SLURM", "LAST", "RUN", "OPEN", "FAULTS"]
-    assert lines[1].split()[:4] == ["n1", "pass", "IDLE", "healthcheck,"]
-    assert "no run on record" in lines[2]
+    page = capsys.readouterr().out
+    assert "clean (1): n1" in page
+    assert "not on record: n[2,10]" in page
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["-w", "n[1-2]"], ["n1", "n2"]),
-        (["-p", "main"], ["n1", "n10", "n2"]),
-        (["-p", "main", "-w", "n10,n77"], ["n10"]),
-        (["-w", "n77"], ["n77"]),
+        (["-w", "n[1-2]"], (["n1"], ["n2"])),
+        (["-p", "main"], (["n1"], ["n10", "n2"])),
+        (["-p", "main", "-w", "n10,n77"], ([], ["n10"])),
+        (["-w", "n77"], ([], ["n77"])),
+        (["-w", "n1", "-M", "other"], ([], ["n1"])),
     ],
 )
 def test_choosing_nodes(
     options: list[str],
-    expected: list[str],
+    expected: tuple[list[str], list[str]],
     root: Path,
     slurm: StubGateway,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    put(root, run_record("n1"))
     found = answer(capsys, root, 0, "nodes", *options)
-    assert [one["node"] for one in found["nodes"]] == expected
+    assert ([one["node"] for one in found["nodes"]], found["not_on_record"]) == expected
 
 
 def test_choices_that_mean_nothing(
@@ -111,10 +113,6 @@ def test_without_slurm_the_records_answer(
     assert run(root, "nodes", "--no-slurm") == 1
     assert capsys.readouterr().err == ""
     assert slurm.calls == calls
-
-
-def test_names_are_sorted_as_people_count() -> None:
-    assert sorted(["n10", "n2", "m1", "n2a", "7"], key=nodes._natural) == ["7", "m1", "n2", "n2a", "n10"]
 
 
 def test_drains_says_what_happens_next(
@@ -182,51 +180,54 @@ def test_drains_of_some_nodes_only(
 def test_history_has_a_window(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     lose_gpu(root)
     found = answer(capsys, root, 0, "drains", "--history")
-    assert [(one["node"], one["action"], one["reason"]) for one in found["actions"]] == [
+    assert found["kind"] == "drain_history"
+    assert [(one["node"], one["action"], one["reason"]) for one in found["history"]] == [
         ("n2", "drain", "SG:gpu_count.lost gpu3")
     ]
-    assert answer(capsys, root, 0, "drains", "--history", "-E", "now-1hour")["actions"] == []
+    assert answer(capsys, root, 0, "drains", "--history", "-E", "now-1hour")["history"] == []
+    assert answer(capsys, root, 0, "drains", "--history", "-w", "n1")["history"] == []
     assert run(root, "drains", "--history", "-S", "soon") == 2
     assert "-S" in capsys.readouterr().err
     assert run(root, "drains", "--history") == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[2:6] == ["n2", "drain", "done", "healthcheck"]
+    assert 'drain n2 "SG:gpu_count.lost gpu3": done' in capsys.readouterr().out
 
 
 def test_node_page(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     lose_gpu(root, remedy="Reboot the node.")
-    job = {"job_id": 7, "restart": 0, "user": "ann", "uid": 1, "gpus": ["0", "1"], "nodes": "n2"}
-    put(root, run_record("n2", finding(*LOST), hook="prolog", ago_s=500, allocation=job))
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
     assert run(root, "node", "n2") == 1
     page = capsys.readouterr().out
-    assert page.startswith("Node n2: fail, Slurm says IDLE+DRAIN\n  reason SG:gpu_count.lost gpu3\n")
-    for part in (
-        "Open faults",
-        "gpu_count.lost gpu3 (DRAIN",
-        "Jobs\n",
-        "ann",
-        "0,1",
-        "Actions\n",
-        "Not seen",
-    ):
-        assert part in page
-    assert max(len(line) for line in page.splitlines() if "drained since" in line) <= 80
+    assert page.startswith("Node n2 on lab: fail\n")
+    assert "gpu_count.lost gpu3" in page
+    said = page[page.index("\nSLURM\n") :]
+    assert said == (
+        "\nSLURM\n  IDLE+DRAIN SG:gpu_count.lost gpu3\n  stays until repaired; open: gpu_count.lost gpu3\n"
+    )
     found = answer(capsys, root, 1, "node", "n2")
     assert found["open_faults"][0]["fault"] == "gpu_count.lost"
-    assert found["drained"]["ours"] is True
-    assert found["jobs"][0]["job_id"] == 7
+    assert found["slurm"]["state"] == "IDLE+DRAIN"
 
 
 def test_a_healthy_and_an_unknown_node(
     root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(root, run_record("n1"))
-    assert run(root, "node", "n1") == 0
-    assert "no open fault" in capsys.readouterr().out
-    assert run(root, "node", "n10") == 0
-    assert "no run is on record" in capsys.readouterr().out
+    assert run(root, "node", "n1", "-S", "now-1hour") == 0
+    assert "Node n1 on lab: pass" in capsys.readouterr().out
+    assert run(root, "node", "n10") == 20
+    assert "n10 is IDLE in Slurm, but no run of it is on record" in capsys.readouterr().err
     assert run(root, "node", "n77") == 20
-    assert "n77: not on record, and not known to Slurm" in capsys.readouterr().err
+    assert "n77 is not on record" in capsys.readouterr().err
+
+
+def test_a_node_without_slurm(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    put(root, run_record("n1"))
+    slurm.error = DOWN
+    assert run(root, "node", "n1") == 0
+    captured = capsys.readouterr()
+    assert "SLURM" not in captured.out
+    assert captured.err == f"sguard: without Slurm's own states: {DOWN}\n"
+    assert answer(capsys, root, 0, "node", "n1", "--no-slurm")["slurm"]["problem"] == "not asked (--no-slurm)"
 
 
 def test_ingest_takes_spools_of_many_nodes(
@@ -293,7 +294,7 @@ def test_a_user_who_may_read_only_is_told(
     var = str(root / "var/lib/slurm-guard")
     capsys.readouterr()
     monkeypatch.setattr(results.os, "access", Denied(var, os.W_OK))
-    assert answer(capsys, root, 0, "nodes", "-w", "n[1-2]")["nodes"][1]["status"] == "none"
+    assert answer(capsys, root, 0, "nodes", "-w", "n[1-2]")["not_on_record"] == ["n2"]
     assert run(root, "nodes") == 0
     assert "not ingested, only root may; newer runs may be missing" in capsys.readouterr().err
 
@@ -311,3 +312,16 @@ def test_a_host_without_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(results.os, "access", Denied(str(tmp_path), os.W_OK))
     with pytest.raises(SetupError, match="no results on this host"):
         results.open_results(Host(str(tmp_path)))
+
+
+def test_records_from_before_the_first_plan_do_not_double_a_node(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n2", cluster="", ago_s=900))
+    lose_gpu(root)
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    assert [one["cluster"] for one in answer(capsys, root, 1, "nodes")["nodes"]] == ["lab"]
+    assert answer(capsys, root, 1, "node", "n2")["cluster"] == "lab"
+    assert len(answer(capsys, root, 1, "drains")["drains"]) == 1
+    assert run(root, "resume", "n2") == 1
+    assert "is open on record" in capsys.readouterr().err
