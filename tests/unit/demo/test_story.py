@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "contrib/demo"))
 
-import story  # noqa: E402 - found through the path above
+import story
 
 NAMES = ["n1", "n2", "n3", "n4"]
 
