@@ -123,7 +123,8 @@ def _as_configured(entry: Facts, mount: Any) -> Iterator[Finding]:
 
 
 def _is_shared(mount: Any, entry: Facts) -> bool:
-    return bool(mount.get("shared")) or (mount.get("type") or entry.get("type")) in SHARED_TYPES
+    said = mount.get("shared")
+    return bool(said) if said is not None else (mount.get("type") or entry.get("type")) in SHARED_TYPES
 
 
 def _is_type(seen: str, wanted: str) -> bool:

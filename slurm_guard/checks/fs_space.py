@@ -34,13 +34,14 @@ class FsSpace(Check):
 
     def judge(self, facts: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
         """Space and inodes of each file system; storage that nodes share is told and blamed as such."""
-        shared = {mount["path"] for mount in expect.expected.get("mounts") or [] if mount.get("shared")}
+        said = {mount["path"]: mount.get("shared") for mount in expect.expected.get("mounts") or []}
         for entry in facts:
             if entry.hung or not entry.mounted or entry.space is None:
                 yield skipped(f"{entry.key} could not be asked, see fs_mounts", device=entry.key)
                 continue
             where: dict[str, Any] = {"device": entry.key}
-            if entry.key in shared or entry.type in SHARED_TYPES:
+            shared = said.get(entry.key)
+            if shared or (shared is None and entry.type in SHARED_TYPES):
                 where.update(scope="shared", blame="storage")
             space = entry.space
             yield _used("full", space.size, space.free, where, params, expect)

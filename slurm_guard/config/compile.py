@@ -116,7 +116,7 @@ def _expected(node_class: NodeClass) -> dict[str, Any]:
 
 
 def _mount(mount: Mount) -> dict[str, Any]:
-    return mount.model_dump()
+    return mount.model_dump(exclude_none=True)
 
 
 def _references(references: dict[str, Reference]) -> dict[str, list[Any]]:

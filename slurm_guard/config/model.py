@@ -113,7 +113,7 @@ class Mount(Section):
     path: AbsolutePath
     type: Word | None = None
     options: list[Word] = []
-    shared: bool = False
+    shared: bool | None = None  # by the type of the file system, unless it is said
 
 
 class Reference(Section):

@@ -6,6 +6,8 @@ server, the fabric) have a smaller budget of their own: they are one incident, n
 
 from __future__ import annotations
 
+import time
+
 from slurm_guard.core import reason as reasons
 from slurm_guard.slurm import states
 from slurm_guard.slurm.states import Answer
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from slurm_guard.slurm.gateway import NodeState
 
 _NAMED = 5
+HOUR_S = 3600.0
 
 
 def drained(nodes: Iterable[NodeState]) -> list[NodeState]:
@@ -38,10 +41,12 @@ def room(
     fault: str,
     scope: str,
     device: str = "",
+    now: float | None = None,
 ) -> Answer:
     """May one more node, `name`, be drained for `fault` on `device`?
 
     `scope` `shared` is for a fault with a shared cause. A node that is out already needs no further room.
+    `now` is in seconds since 1970, the present by default.
     """
     known = [node for node in nodes if node.base != "future"]
     out = drained(known)
@@ -60,7 +65,15 @@ def room(
         here, most = [node for node in out if node in group], limit(budget, len(group))
         if len(here) >= most:
             return Answer(False, f"no room in the budget of {what}: {_count(here, most)}")
+    lately, most = _within_the_hour(out, time.time() if now is None else now), int(budget["per_hour"])
+    if len(lately) >= most:
+        return Answer(False, f"no room in the budget of an hour: {_count(lately, most)}")
     return Answer(True, f"{len(out)} of {len(known)} nodes are out of service by the guard: there is room")
+
+
+def _within_the_hour(out: list[NodeState], now: float) -> list[NodeState]:
+    """Those drained in the last hour and still out: Slurm's state knows of no others."""
+    return [node for node in out if node.reason_time is not None and now - node.reason_time < HOUR_S]
 
 
 def _partitions(nodes: list[NodeState], name: str) -> list[tuple[str, list[NodeState]]]:

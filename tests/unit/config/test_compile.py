@@ -59,8 +59,8 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
         "ib_ports": 2,
         "fans": 6,
         "mounts": [
-            {"path": "/home", "type": "nfs4", "options": ["rw", "nosuid"], "shared": False},
-            {"path": "/deep/scratch", "type": None, "options": [], "shared": True},
+            {"path": "/home", "type": "nfs4", "options": ["rw", "nosuid"]},
+            {"path": "/deep/scratch", "options": [], "shared": True},
         ],
     }
 

@@ -117,7 +117,7 @@ def test_a_node_that_slurm_did_not_tell_of_still_meets_the_clusters_budget() -> 
     order=st.randoms(use_true_random=False),
 )
 def test_asking_one_by_one_never_passes_the_limit(size: int, nodes: int, percent: float, order: Any) -> None:
-    plan = {"nodes": nodes, "percent": percent, "shared_nodes": 1}
+    plan = {"nodes": nodes, "percent": percent, "per_hour": 10_000, "shared_nodes": 1}
     known = cluster(size)
     numbers = list(range(size))
     order.shuffle(numbers)
@@ -125,3 +125,15 @@ def test_asking_one_by_one_never_passes_the_limit(size: int, nodes: int, percent
         if budget.room(known, f"c{number}", plan, "gpu_remap.failure", "device", "gpu5"):
             known[number] = node(f"c{number}", "IDLE+DRAIN", OURS)
     assert len(budget.drained(known)) == budget.limit(plan, size)
+
+
+@pytest.mark.parametrize(("minutes_ago", "fits"), [([1, 30], True), ([1, 30, 59], False), ([1, 30, 61], True)])
+def test_so_many_in_an_hour(minutes_ago: list[int], fits: bool) -> None:
+    now = 1_700_000_000.0
+    nodes = cluster(100)
+    for index, minutes in enumerate(minutes_ago):
+        nodes[index] = node(f"c{index}", "IDLE+DRAIN", OURS, reason_time=int(now - 60 * minutes))
+    plan = {**PLAN, "nodes": 50, "percent": 100, "per_hour": 3}
+    answer = budget.room(nodes, "c99", plan, "gpu_xid.79", "device", "gpu1", now=now)
+    assert bool(answer) == fits
+    assert fits or "of an hour" in answer.why
