@@ -158,7 +158,7 @@ def test_a_busy_node_is_drained_and_its_job_goes_on(slurm: Cluster, door: Comman
 
 
 def test_the_budget_is_read_with_the_node(slurm: Cluster, door: CommandGateway) -> None:
-    plan = {"nodes": 2, "percent": 50.0, "shared_nodes": 1}
+    plan = {"nodes": 2, "percent": 50.0, "per_hour": 99, "shared_nodes": 1}
     written = []
     for name in ("n1", "n2", "n3", "n4"):
 

@@ -11,7 +11,7 @@ from slurm_guard.slurm import budget, ownership
 from slurm_guard.slurm.ownership import safe_drain, safe_resume
 from tests.unit.slurm.nodes import OURS, OWNERS, SlurmDouble, node
 
-ROOMY = {"nodes": 5, "percent": 50.0, "shared_nodes": 1}
+ROOMY = {"nodes": 5, "percent": 50.0, "per_hour": 99, "shared_nodes": 1}
 
 
 def test_a_free_node_is_read_and_drained_in_two_calls() -> None:
