@@ -29,8 +29,8 @@ def drain(
         known = _recall(places, request)
         if known is not None:
             return known
-        if not mine:
-            return act.Outcome("held", act.NO_TURN, 0)
+        if not mine:  # a run of this node has asked for longer than that: Slurm is as good as silent
+            return act.Outcome("failed", "Slurm does not answer another run of this node", 0, "", True)
         done = act.drain(door, plan, request, hook, refusals)
         if done.what in FRESH_S and done.why != act.NO_TURN:
             _remember(places, request, done)
