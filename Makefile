@@ -52,8 +52,8 @@ bench-peers: venv ## the same kind of checks with other tools, in an environment
 	@scripts/bench-peers.sh
 
 .PHONY: soak
-soak: venv ## many jobs, faults and restarts on a real Slurm for a while (MINUTES=10)
-	@$(PYTHON) -m bench.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+soak: venv ## the long campaigns: 1,000 kills, 500 interleavings, 20 demos, jobs and faults (MINUTES=10)
+	@scripts/soak.sh $(or $(MINUTES),10)
 
 .PHONY: clean
 clean: ## everything that was built

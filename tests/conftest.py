@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "slurm_guard",
     deadline=None,
-    max_examples=60,
+    max_examples=2000 if os.environ.get("SOAK") else 60,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_guard.engine.act import Outcome
-    from slurm_guard.engine.worker import Run
+    from slurm_guard.engine.run import Run
     from slurm_guard.slurm.gateway import Gateway
 
 #: Detached children of many nodes do not start together.

@@ -25,6 +25,7 @@ from slurm_guard.engine import (
     spool,
     syslog,
 )
+from slurm_guard.engine.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,32 +34,9 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.context import Context
     from slurm_guard.core.paths import Places
-    from slurm_guard.core.plan import Plan
-    from slurm_guard.engine.run_once import RunOutcome
 
 #: How long the disk may take for state and record together before it counts as sick.
 DISK_S = 2.0
-
-
-class Run:
-    """All that belongs to one run."""
-
-    def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:
-        self.places = places
-        self.plan = plan
-        self.context = context
-        self.outcome = outcome
-        self.decisions: list[Decision] = []
-        self.requests: list[dict[str, Any]] = []
-        self.refusing: dict[str, Any] | None = None
-
-    def log(self, text: str, level: int = syslog.WARNING) -> None:
-        """One line to the system log."""
-        syslog.say(self.places.syslog, f"{self.context.hook}{self._job}: {text}", level)
-
-    @property
-    def _job(self) -> str:
-        return f" of job {self.context.job_id}" if self.context.job_id else ""
 
 
 def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, Any]], None]) -> None:

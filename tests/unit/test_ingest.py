@@ -21,8 +21,8 @@ from slurm_guard.ingest import ingest_folder, ingest_tree
 from slurm_guard.store import Store, open_store, schema
 from tests.unit.store.factory import finding, job, run, spool
 
-#: How many kills; SOAK=1000 makes it a soak.
-KILLS = int(os.environ.get("SOAK", "6"))
+#: How many kills; `make soak` runs many.
+KILLS = 200 if os.environ.get("SOAK") else 6
 
 
 def kept(store: Store, column: Any = schema.runs.c.run_id) -> list[Any]:
