@@ -219,9 +219,7 @@ def _gpu(gpu: Any, view: _View) -> Iterator[Finding]:
 
 
 def _answers(gpu: Any, label: str, at: dict[str, Any]) -> Iterator[Finding]:
-    unreadable = sorted(name for name, why in gpu.errors.items() if why == "Unknown")
-    if unreadable:
-        yield failed(f"{label}: Unknown Error for {', '.join(unreadable)}", code="unreadable", **at)
+    """What the driver itself asks for comes first: it is the cause of readings that fail."""
     action = gpu["values"].get("recovery_action", 0)
     if action in _ACTIONS:
         code, wish = _ACTIONS[action]
@@ -230,6 +228,9 @@ def _answers(gpu: Any, label: str, at: dict[str, Any]) -> Iterator[Finding]:
         )
     elif action:
         yield unknown(f"{label}: recovery action {action!r} is not known", metric="recovery_action", **at)
+    unreadable = sorted(name for name, why in gpu.errors.items() if why == "Unknown")
+    if unreadable:
+        yield failed(f"{label}: Unknown Error for {', '.join(unreadable)}", code="unreadable", **at)
 
 
 def _bus(view: _View) -> Iterator[Finding]:

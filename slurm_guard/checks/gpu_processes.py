@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from slurm_guard.core.outcome import Finding
 
 _MIB = 1 << 20
+#: Less than any process with a CUDA context takes: below it a GPU is free, whoever cannot see processes.
+_CONTEXT_MIB = 64
 
 
 class GpuProcesses(Check):
@@ -135,13 +137,16 @@ def _memory(gpu: Any, view: _View) -> Iterator[Finding]:
     label, at = gpus.name(gpu), gpus.where(gpu)
     used = gpu["values"].get("memory_used")
     is_judged = used is not None and "memory_reserved" in gpu["values"]  # else it counts the driver's own
-    if not is_judged or used <= view.leftover or (gpu.mig or {}).get("devices") or view.may_be_used(gpu):
-        return
+    is_judged = is_judged and not (gpu.mig or {}).get("devices") and not view.may_be_used(gpu)
     if any(process.alive for process in gpu.processes):
         return
-    if view.is_blind:
-        message = f"{label}: {used // _MIB} MiB in use; processes are not visible from this PID namespace"
+    if view.is_blind and not (is_judged and used <= _CONTEXT_MIB * _MIB):
+        message = f"{label}: processes are not visible from this PID namespace"
+        if used is not None:
+            message = f"{label}: {used // _MIB} MiB in use; processes are not visible from this PID namespace"
         yield unknown(message, metric="gpu_memory_used", value=used, unit="bytes", **at)
+        return
+    if not is_judged or used <= view.leftover:
         return
     dead = ", ".join(str(process.pid) for process in gpu.processes)
     message = (

@@ -35,7 +35,9 @@ def _fault(code: int) -> Fault:
 
 
 class GpuXid(Check):
-    """See the module's docstring. A code that the catalogue does not know is a warning with its raw text."""
+    """See the module's docstring. A code or recovery action that the catalogue does not know is `unknown`,
+    with its raw text: a warning, never a drain.
+    """
 
     name = "gpu_xid"
     probes = ("kmsg", "nvml", "pci")
@@ -52,9 +54,9 @@ class GpuXid(Check):
             event=True,
         ),
         "gsp_heartbeat": Fault(
-            "DRAIN_RESET",
+            "DRAIN_REBOOT",
             "The GPU's system processor (GSP) stopped; an Xid 119 mostly follows.",
-            remedy=xid.REMEDIES["DRAIN_RESET"],
+            remedy=xid.REMEDIES["DRAIN_REBOOT"],
             event=True,
         ),
         "rx_detect": Fault(
@@ -93,6 +95,8 @@ class GpuXid(Check):
                 yield from _driver(group, log.place(address) if address else {})
             elif kind == "sxid":
                 yield _switch(code, group)
+            elif kind == "named":
+                yield _named(code, group, log.place(address))
             else:
                 yield _event(code, group, log.place(address), log.tier(address, code, group))
         yield from _repeats(log)
@@ -106,12 +110,19 @@ class _Log:
         known = [] if facts.nvml is None else gpus.readable(facts.nvml)
         self.remaps = {gpu.pci for gpu in known if "remap_pending" in gpu["values"]}
         self.groups: dict[tuple[str, str, int], list[XidLine]] = {}
+        self.minors = {f"GPU{gpu.minor}": gpu.pci for gpu in known if gpu.minor is not None and gpu.pci}
         for line in lines:
             self.groups.setdefault((line.kind, line.address, line.code), []).append(line)
+        for line in lines:
+            if line.previous and not self.has(line.address, line.previous):
+                self.groups.setdefault(("named", line.address, line.previous), []).append(line)
 
     def place(self, address: str) -> dict[str, Any]:
-        """`device` and `device_id` of a finding; the address itself where no GPU is known there."""
-        name, identity = self.names.get(address, (address, address))
+        """`device` and `device_id` of a finding; the address itself where no GPU is known there.
+
+        `GPU4`, the driver's own number, is its minor number, which NVML tells and nvidia-smi's index is not.
+        """
+        name, identity = self.names.get(self.minors.get(address, address), (address, address))
         return {"device": name, "device_id": identity}
 
     def tier(self, address: str, code: int, group: list[XidLine]) -> str:
@@ -120,11 +131,9 @@ class _Log:
         if code in xid.NVLINK5:
             return xid.tier(code) if any(line.severity == "Fatal" for line in group) else "WARN"
         if code == 154:
-            return xid.RECOVERY.get(last.recovery.lower(), "WARN")
+            return xid.recovery(last.recovery)
         if code == 64 and address in self.remaps:
             return "WARN"  # gpu_remap sees whether the failure stays
-        if code == 45 and any(line.previous and not self.has(address, line.previous) for line in group):
-            return "WARN"  # the line that it echoes is lost, or older than this look
         if code == 163 and not self.has(address, 162, after=last.time_s):
             return "WARN"
         return xid.tier(code)
@@ -146,10 +155,24 @@ def _event(code: int, group: list[XidLine], at: dict[str, Any], tier: str) -> Fi
         text = f"{text}; {shown.rest[:_LONGEST]}"
     if len(group) > 1:
         text = f"{text} ({len(group)} lines)"
+    at["value"] = len(group)
+    return _finding(text, code, tier, at, is_known=code != 154 or xid.is_recovery(shown.recovery))
+
+
+def _named(code: int, group: list[XidLine], at: dict[str, Any]) -> Finding:
+    """An event whose own line is lost or older than this look: an echo names it as its cause."""
+    tier = "WARN" if code in xid.NVLINK5 else xid.tier(code)  # how grave an NVLink 5 fault is, its line says
+    first = group[0]
+    text = f"Xid {code} on {at['device']} ({first.address}): {xid.meaning(code)}; its own line was not seen, "
+    text += f"an Xid {first.code} at {first.time_s:.0f} s after boot names it as its cause"
+    return _finding(text, code, tier, at)
+
+
+def _finding(text: str, code: int, tier: str, at: dict[str, Any], is_known: bool = True) -> Finding:
+    at.update(code=str(code), metric="xid", tier=tier, event=True)
+    if not is_known or code not in xid.CATALOGUE:
+        return unknown(text, blame="unknown", **at)
     make = warned if tier in ("NOTE", "WARN") else failed
-    at.update(code=str(code), metric="xid", value=len(group), tier=tier, event=True)
-    if code not in xid.CATALOGUE:
-        return make(text, blame="unknown", **at)
     return make(text, remedy=xid.REMEDIES[tier], **at)
 
 

@@ -27,7 +27,8 @@ _MLX5 = rf"mlx5_core {_BDF}: .*"
 #: Fault, a text that the line holds, and a pattern that it matches too; `dev` in it names the device. The
 #: first row that fits counts. Patterns are compiled only once the text was found, which is nearly never.
 ROWS = (
-    ("oom", "Killed process ", r"^(?:Out of memory|Memory cgroup out of memory): Killed process \d+"),
+    ("oom", "Killed process ", r"^Memory cgroup out of memory: Killed process \d+"),
+    ("oom_node", "Killed process ", r"^Out of memory: Killed process \d+"),
     ("nccl_segfault", "segfault at", r"segfault at \w+ ip \w+ .* in libnccl"),
     ("memory_ue", " UE ", r"^EDAC \S+: \d+ UE .*? on (?P<dev>[\w#.-]+)"),
     ("memory_ce", " CE ", r"^EDAC \S+: \d+ CE .*? on (?P<dev>[\w#.-]+)"),
@@ -125,9 +126,15 @@ class KernelLog(Check):
     faults = {
         "oom": Fault(
             "JOB",
-            "the kernel killed a process for want of memory",
+            "the kernel killed a process that reached its job's memory limit",
             blame="job",
             remedy="Ask for more memory.",
+        ),
+        "oom_node": Fault(
+            "JOB",
+            "the whole node ran out of memory and the kernel killed a process",
+            blame="job",
+            remedy="Ask for more memory; look whether jobs' memory is limited (ConstrainRAMSpace).",
         ),
         "nccl_segfault": Fault(
             "JOB", "a process crashed in NCCL", blame="job", remedy="Look for its peers' errors first."

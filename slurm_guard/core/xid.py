@@ -45,8 +45,8 @@ CATALOGUE: dict[int, tuple[str, str, str]] = {
     107: ("NOTE", "test", "a silent out-of-band management test"),
     109: ("DRAIN_RESET", "software", "a context switch timed out"),
     110: ("DRAIN_RESET", "hardware", "a security fault"),
-    119: ("DRAIN_RESET", "firmware", "the GPU's system processor (GSP) did not answer in time"),
-    120: ("DRAIN_RESET", "firmware", "an error of the GPU's system processor (GSP)"),
+    119: ("DRAIN_REBOOT", "firmware", "the GPU's system processor (GSP) did not answer in time"),
+    120: ("DRAIN_REBOOT", "firmware", "an error of the GPU's system processor (GSP)"),
     121: ("NOTE", "link", "corrected errors on the chip-to-chip link"),
     136: ("DRAIN_RESET", "link", "link training failed"),
     137: ("JOB", "app", "an illegal access to a peer's memory"),
@@ -59,7 +59,7 @@ CATALOGUE: dict[int, tuple[str, str, str]] = {
     146: ("DRAIN_RESET", "link", "NVLink fault (TLW)"),
     147: ("DRAIN_RESET", "link", "NVLink fault (TREX)"),
     148: ("DRAIN_RESET", "link", "NVLink fault (NVLPW)"),
-    149: ("DRAIN_RESET", "link", "NVLink fault (NETIR)"),
+    149: ("DRAIN_REBOOT", "link", "NVLink fault (NETIR)"),
     150: ("DRAIN_RESET", "link", "NVLink fault (MSE)"),
     151: ("DRAIN_REBOOT", "software", "rotating the keys of confidential computing failed"),
     152: ("NOTE", "software", "a memory fault of the deep-learning accelerator"),
@@ -94,10 +94,12 @@ NVLINK5 = range(144, 151)
 #: After these the GPU is of no use to a job until a reset or reboot: a prolog may refuse the job.
 UNUSABLE = frozenset({46, 48, 62, 79, 95, 119, 120, 140, 143, 158, 167, 169})
 
-#: Xid 154: the driver's words for what is needed → tier.
+#: Xid 154: the driver's words for what is needed, long and short → tier.
 RECOVERY = {
     "none": "NOTE",
+    "reset": "DRAIN_RESET",
     "gpu reset required": "DRAIN_RESET",
+    "reboot": "DRAIN_REBOOT",
     "node reboot required": "DRAIN_REBOOT",
     "drain p2p": "DRAIN",
     "drain and reset": "DRAIN_RESET",
@@ -119,6 +121,16 @@ UNKNOWN_TEXT = "not in this version's catalogue"
 def tier(code: int) -> str:
     """The tier of a code by itself; an unknown code is a warning, never fatal."""
     return CATALOGUE[code][0] if code in CATALOGUE else "WARN"
+
+
+def is_recovery(words: str) -> bool:
+    """True if the driver's words name a recovery action that is known here."""
+    return words.lower() in RECOVERY
+
+
+def recovery(words: str) -> str:
+    """The tier of the recovery action in an Xid 154; unknown words are a warning."""
+    return RECOVERY.get(words.lower(), "WARN")
 
 
 def meaning(code: int) -> str:

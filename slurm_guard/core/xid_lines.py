@@ -25,7 +25,7 @@ _SOURCES = {
     "sxid": rf"nvidia-nvswitch(\d*): SXid \((?:PCI:)?({_ADDRESS})\): (\d{{1,6}})\b{_SEVERITY}(.*)",
     "lost": rf"NVRM: GPU (?:at )?(?:PCI:)?({_ADDRESS}): GPU has fallen off the bus",
     "block": rf"NVRM: The NVIDIA GPU ({_ADDRESS})",
-    "severity": r"\b(Nonfatal|Fatal)\b",
+    "severity": r"(?i)\b(non-?fatal|fatal)\b",
     "recovery": r"recovery action changed from \w+ \([^)]*\) to \w+ \(([^)]*)\)",
     "previous": r"caused by previous Xid (\d{1,6})",
     "place": r"\(GPC (\d+), TPC (\d+)",
@@ -34,7 +34,11 @@ _SOURCES = {
 _DRIVER = (
     ("inforom", "infoROM is corrupted", rf"infoROM is corrupted at gpu ({_ADDRESS})"),
     ("init_failed", "RmInitAdapter failed", rf"NVRM: (?:GPU ({_ADDRESS}): )?RmInitAdapter failed"),
-    ("gsp_heartbeat", "Heartbeat timed out", r"NVRM: GPU(\d+) \w+: Heartbeat timed out"),
+    (
+        "gsp_heartbeat",
+        "NVRM: ",
+        r"NVRM: (?:GPU(\d+) )?\w+: (?:Heartbeat timed out|\*+ ?GSP Timeout|Memory Subsystem Error detected)",
+    ),
     ("rx_detect", "Failed to update Rx Detect Link mask", r"NVRM: .*Failed to update Rx Detect Link mask()"),
 )
 _SOURCES.update((name, pattern) for name, _, pattern in _DRIVER)
@@ -49,7 +53,7 @@ class XidLine:
     and process; the process (`pid`, `name`) is a victim more often than a culprit; `severity` the word of an
     NVLink 5 or SXid line; `recovery` the action that an Xid 154 asks for; `previous` the code that an Xid 45
     echoes; `unit` the NVSwitch. Where the driver gives no address it is `GPU4` (the driver's own numbering,
-    not that of /dev/nvidia4) or empty.
+    which need not be nvidia-smi's) or empty.
     """
 
     __slots__ = (
@@ -153,9 +157,10 @@ def _read_xid(line: str) -> XidLine:
     read = XidLine("xid", normalise(match[1]), int(match[2]), match[5], 0.0)
     read.pid = int(match[3]) if match[3] and match[3].isdigit() else None
     read.name = (match[4] or "").strip("'\" ")
-    for field in ("severity", "recovery"):
-        found = _pattern(field).search(read.rest)
-        setattr(read, field, found[1] if found else "")
+    severity, recovery = _pattern("severity").search(read.rest), _pattern("recovery").search(read.rest)
+    if severity:
+        read.severity = "Nonfatal" if severity[1].lower().startswith("non") else "Fatal"
+    read.recovery = recovery[1] if recovery else ""
     previous = _pattern("previous").search(read.rest)
     read.previous = int(previous[1]) if previous else None
     return read

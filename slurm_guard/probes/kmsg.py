@@ -31,6 +31,8 @@ MOST_RECORDS = 500_000
 LARGEST_FILE = 64 << 20
 #: Linux prints at most 8 KiB per record and answers EINVAL to a smaller buffer.
 _BUFFER = 16 << 10
+#: A record's number is facility * 8 + priority; the kernel's facility is 0, which no program can claim.
+_KERNEL = 8
 
 _HEAD = re.compile(rb"(\d{1,9}),(\d{1,19}),(\d{1,19})(?:,[^;]*)?;")
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
@@ -53,7 +55,10 @@ class Record:
 
 
 def read(places: Places, request: Facts) -> dict[str, Any]:
-    """The records with a sequence number above `request.kmsg_since`.
+    """The kernel's own records with a sequence number above `request.kmsg_since`.
+
+    What programs write to /dev/kmsg (facility other than 0) counts in the sequence only: their volume must
+    not starve the look, and nobody may forge a fault with `echo`.
 
     Returns `first` and `last` (sequence numbers, None for an empty log), `gap` (records between the cursor
     and the newest one were lost or unreadable), `events` and `overflow`. With `kmsg_since` None (the first
@@ -159,17 +164,18 @@ class _Collector:
             self.broken += 1
             return True
         seq = int(head[2])
-        if self._cursor is not None and seq > self._cursor and not self._keep(seq, line):
+        is_kernels = int(head[1]) < _KERNEL
+        if self._cursor is not None and seq > self._cursor and not self._keep(seq, line, is_kernels):
             return False
         self.first = seq if self.first is None else self.first
         self.last = seq if self.last is None else max(self.last, seq)
         return True
 
-    def _keep(self, seq: int, line: bytes) -> bool:
+    def _keep(self, seq: int, line: bytes, is_kernels: bool) -> bool:
         if len(self.events) >= MOST_EVENTS or self._bytes >= MOST_TEXT_BYTES:
             self.overflow, self.last = True, self._cursor
             return False
-        record = parse(line)
+        record = parse(line) if is_kernels else None
         if record is not None:
             self.events.append(record.as_dict())
             self._bytes += len(record.text)

@@ -48,6 +48,7 @@ READINGS: tuple[tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]], ...] = (
     (("gpu_max_c",), (("nvmlDeviceGetTemperatureThreshold", 3),)),
     (("margin_c",), (("nvmlDeviceGetMarginTemperature",),)),
     (("power_mw",), (("nvmlDeviceGetPowerUsage",),)),
+    (("fan_percent",), (("nvmlDeviceGetFanSpeed",),)),
     (
         ("clocks_event_reasons",),
         (("nvmlDeviceGetCurrentClocksEventReasons",), ("nvmlDeviceGetCurrentClocksThrottleReasons",)),

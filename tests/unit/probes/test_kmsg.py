@@ -18,7 +18,7 @@ from slurm_guard.probes import kmsg
 
 FOUR = (
     b"6,40,1500000,-;usb 1-1: new device\n SUBSYSTEM=usb\n DEVICE=c189:1\n"
-    b"3,41,2500000,-;first\n4,42,2600000,-,caller=T17;second; with a semicolon\n30,43,9999999,-;third\n"
+    b"3,41,2500000,-;first\n4,42,2600000,-,caller=T17;second; with a semicolon\n6,43,9999999,-;third\n"
 )
 
 
@@ -241,8 +241,9 @@ def test_a_flood_ends(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(places, None).last == 4
 
 
-def test_the_real_device() -> None:
-    """What root writes to /dev/kmsg comes back once, and only once."""
+def test_the_real_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What root writes to /dev/kmsg comes back once, and only once: if programs' records are let in."""
+    monkeypatch.setattr(kmsg, "_KERNEL", 1 << 20)
     here = Places("/")
     last = read(here, None).last
     mark = f"slurm_guard test {uuid.uuid4().hex} Grüße"
@@ -253,3 +254,15 @@ def test_the_real_device() -> None:
     assert found["priority"] == 5
     assert found["time_s"] > 0
     assert all(event["text"] != mark for event in read(here, facts.last).events)
+
+
+def test_nobody_forges_a_fault_on_the_real_device() -> None:
+    here = Places("/")
+    last = read(here, None).last
+    mark = f"NVRM: Xid (PCI:0000:00:00): 79, forged {uuid.uuid4().hex}"
+    for prefix in ("", "<0>", "<2>", "<13>"):
+        Path("/dev/kmsg").write_bytes(f"{prefix}{mark}\n".encode())
+    facts = read(here, last)
+    assert facts.last >= last + 4
+    assert not facts.gap
+    assert all(event["text"] != mark for event in facts.events)

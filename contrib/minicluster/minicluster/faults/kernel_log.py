@@ -24,8 +24,12 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
         ERROR,
         (
             "{name} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
-            "Out of memory: Killed process {pid} ({name}) total-vm:180224512kB, anon-rss:179306112kB",
+            "Memory cgroup out of memory: Killed process {pid} ({name}) total-vm:180224512kB, UID:1000",
         ),
+    ),
+    "oom_node": (
+        ERROR,
+        ("Out of memory: Killed process {pid} ({name}) total-vm:910224512kB, anon-rss:909306112kB",),
     ),
     "nccl_segfault": (
         INFO,
