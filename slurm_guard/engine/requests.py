@@ -29,7 +29,9 @@ def make(kind: str, *, boot_id: str, run_id: str, **fields: Any) -> Facts:
 
 def name_of(request: dict[str, Any]) -> str:
     """The request's file name: one per kind and cause, so that a fault seen again does not pile up."""
-    cause = f"{request.get('fault', '')}.{request.get('device', '')}.{request.get('job_id', '')}"
+    cause = f"{request.get('fault', '')}.{request.get('device', '')}"
+    if request["kind"] == "tell":
+        cause = str(request.get("job_id"))
     safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in cause)
     return f"{request['kind']}.{safe[:120]}.json"
 
