@@ -1,4 +1,4 @@
-"""The failing path with Slurm's programs replaced by scripts: bounded, quiet, and nothing of it in a job's way."""
+"""The failing path with Slurm's programs replaced by scripts: bounded, quiet, in no job's way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SICK_PROGRAMS = {
 
 
 def sick_node(node: NodeRoot, body: str) -> None:
-    """A node with too little memory, whose Slurm programs do what `body` says and note that they were called."""
+    """A node with too little memory, whose Slurm programs note that they were called and do `body`."""
     (node.root / "proc/meminfo").write_text("MemTotal:       104857600 kB\n")
     program = node.root / "slurm-program"
     program.write_text(f'#!/bin/sh\necho "$$" >> {node.root}/called\n{body}\n')
@@ -78,7 +78,7 @@ def test_the_epilog_is_bounded_and_its_request_waits(node: NodeRoot, body: str) 
     assert (action["kind"], action["parent"]) == ("action", run["run_id"])
     assert action["actions"][0]["outcome"] == "failed"
     assert requests(node) == ["drain.memory_size.low..json"]
-    assert gone(called(node))
+    assert gone(called(node)[:1])  # the detached child that tries again has more patience
 
 
 def test_the_next_prolog_heeds_the_request_that_waits(node: NodeRoot) -> None:
