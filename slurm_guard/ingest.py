@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_guard.core.errors import RecordError, SetupError
-from slurm_guard.store.record import LARGEST, Record, parse
+from slurm_guard.core.errors import SetupError
+from slurm_guard.store.record import LARGEST, parse_or_error
 from slurm_guard.store.writer import Aside, Writer
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ SET_ASIDE = "set-aside"
 _BATCH_FILES = 2000
 _BATCH_BYTES = 16 << 20
 _DEEPEST = 4
+#: One read takes nearly every record whole; what fills it is looked at more closely.
+_FIRST_READ = 64 << 10
+# Neither a link nor a pipe may make root read, or wait for, somebody else's file.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass
@@ -47,15 +51,16 @@ class IngestReport:
         self.rows += other.rows
 
 
-@dataclass
 class _File:
-    """One file of a batch; `problem` says why it is not a record."""
+    """One file of a batch; `problem` says why it is not a record, and `size` is 0 where that is not known."""
 
-    name: str
-    record: Record | None = None
-    problem: str = ""
-    size: int = 0
-    digest: str = ""
+    __slots__ = ("content", "name", "problem", "size")
+
+    def __init__(self, name: str, content: bytes = b"", problem: str = "", size: int = 0) -> None:
+        self.name = name
+        self.content = content
+        self.problem = problem
+        self.size = size or len(content)
 
 
 def ingest_tree(store: Store, folder: str | os.PathLike[str], remove: bool = True) -> IngestReport:
@@ -95,33 +100,45 @@ def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise SetupError(
-            f"{folder}: cannot be listed: {error.strerror}; expected a readable folder"
-        ) from error
+        raise _cannot_list(folder, error) from error
+
+
+def _cannot_list(folder: Path, error: OSError) -> SetupError:
+    return SetupError(f"{folder}: cannot be listed: {error.strerror}; expected a readable folder")
 
 
 def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
     report = IngestReport()
-    while True:
-        before = report.ingested + report.duplicates
-        for batch in _batches(folder):
-            _ingest_batch(writer, folder, batch, remove, report)
-        # Listing a folder while files leave it may miss some, so look again until there is nothing new.
-        if not remove or report.ingested + report.duplicates == before:
-            return report
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return report
+    except OSError as error:
+        raise _cannot_list(folder, error) from error
+    try:
+        while True:
+            before = report.ingested + report.duplicates
+            for batch in _batches(folder, opened):
+                _ingest_batch(writer, folder, opened, batch, remove, report)
+            # Listing a folder while files leave it may miss some, so look again until there is nothing new.
+            if not remove or report.ingested + report.duplicates == before:
+                return report
+    finally:
+        os.close(opened)
 
 
-def _batches(folder: Path) -> Iterator[list[_File]]:
+def _batches(folder: Path, opened: int) -> Iterator[list[_File]]:
     batch: list[_File] = []
     size = 0
     for entry in _listed(folder):
-        if not entry.name.endswith(".json") or entry.name.startswith("."):
+        name = entry.name
+        if not name.endswith(".json") or name.startswith("."):
             continue
-        file = _read(folder, entry.name)
+        file = _read(opened, name)
         if file is None:
             continue
         batch.append(file)
-        size += file.size
+        size += len(file.content)
         if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -129,47 +146,45 @@ def _batches(folder: Path) -> Iterator[list[_File]]:
         yield batch
 
 
-def _read(folder: Path, name: str) -> _File | None:
-    """Read one file; None if it is gone, or a folder."""
-    path = f"{folder}/{name}"
+def _read(opened: int, name: str) -> _File | None:
+    """Read one file of an opened folder; None if it is gone, or a folder."""
     try:
-        # Neither a link nor a pipe may make root read, or wait for, somebody else's file.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(name, _FLAGS, dir_fd=opened)
     except FileNotFoundError:
         return None
     except OSError as error:
         return _File(name, problem=f"cannot be read as a regular file: {error.strerror}")
     try:
-        found = os.fstat(handle)
-        if stat.S_ISDIR(found.st_mode):
-            return None
-        if not stat.S_ISREG(found.st_mode):
-            return _File(name, problem="not a regular file")
-        if found.st_size > LARGEST:
-            return _File(
-                name, problem=f"{found.st_size} bytes, at most {LARGEST} are a record", size=found.st_size
-            )
-        content = os.read(handle, found.st_size + 1)
+        content = os.read(handle, _FIRST_READ)
+        if 0 < len(content) < _FIRST_READ:
+            return _File(name, content)
+        return _read_unusual(handle, name, content)
+    except IsADirectoryError:
+        return None
     except OSError as error:
         return _File(name, problem=f"cannot be read: {error.strerror}")
     finally:
         os.close(handle)
-    return _parsed(name, content)
 
 
-def _parsed(name: str, content: bytes) -> _File:
-    try:
-        return _File(name, parse(content), size=len(content))
-    except RecordError as error:
-        digest = hashlib.sha256(content).hexdigest()[:32]
-        return _File(name, problem=str(error), size=len(content), digest=digest)
+def _read_unusual(handle: int, name: str, content: bytes) -> _File:
+    """A file that gave nothing or a whole first read: empty, large, or not a regular file."""
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        return _File(name, problem="not a regular file")
+    if found.st_size > LARGEST:
+        problem = f"{found.st_size} bytes, at most {LARGEST} are a record"
+        return _File(name, problem=problem, size=found.st_size)
+    while len(content) < found.st_size and (more := os.read(handle, found.st_size - len(content))):
+        content += more
+    return _File(name, content)
 
 
 def _ingest_batch(
-    writer: Writer, folder: Path, batch: list[_File], remove: bool, report: IngestReport
+    writer: Writer, folder: Path, opened: int, batch: list[_File], remove: bool, report: IngestReport
 ) -> None:
-    good = [file for file in batch if file.record is not None]
-    written = writer.write([file.record for file in good if file.record is not None])
+    good = [file for file in batch if not file.problem]
+    written = writer.write(parse_or_error(file.content) for file in good)
     for position, why in written.refused:
         good[position].problem = why
     bad = [file for file in batch if file.problem]
@@ -177,7 +192,7 @@ def _ingest_batch(
     if remove:
         for position in (*written.new, *written.duplicates):
             with suppress(OSError):
-                os.unlink(f"{folder}/{good[position].name}")  # noqa: PTH108 - a Path for each is slow
+                os.unlink(good[position].name, dir_fd=opened)
     report.ingested += len(written.new)
     report.duplicates += len(written.duplicates)
     report.rows += written.rows
@@ -200,9 +215,7 @@ def _set_aside(writer: Writer, folder: Path, files: list[_File], remove: bool, r
 
 def _digest(file: _File) -> str:
     """Tells two bad files of one name apart; a file that was not read is known by name and size."""
-    if file.record is not None:
-        return f"{file.record.digest:08x}"
-    return file.digest or f"unread:{file.size}"
+    return hashlib.sha256(file.content).hexdigest()[:32] if file.content else f"unread:{file.size}"
 
 
 def _free_name(folder: Path, file: _File) -> Path:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: How long a writer waits for another one. An ingest batch holds the lock for well under a second.
 BUSY_S = 30.0
 _CACHE_KIB = 16 * 1024
+#: Pages of the write-ahead log (16 MB) before they are moved to the file: each move waits for the disk twice.
+_CHECKPOINT_PAGES = 4000
 _BEGIN = "slurm_guard_begin"
 
 
@@ -149,6 +151,7 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
     _use_wal(connection)
     # FULL: a commit is on disk before ingest removes the files it came from, power loss included.
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
 
 

@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slurm_guard.core.outcome import PASS, SKIP
-from slurm_guard.store.record import FINDING_TEXTS, KEYS, Record, milliseconds
+from slurm_guard.store.shape import FINDING_TEXTS, KEYS, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from slurm_guard.store.record import Record
 
 _FINDING_KEYS = frozenset((*FINDING_TEXTS, "fault", "status", "value", "reference", "event"))
 _ACTION_KEYS = frozenset(
@@ -35,10 +37,21 @@ class Rows:
         self.node_samples: list[tuple[Any, ...]] = []
         self.opened: list[tuple[Any, ...]] = []
         self.closed: list[tuple[Any, ...]] = []
+        self._all = tuple(self.__dict__.values())
 
     def count(self) -> int:
         """How many rows there are in all tables."""
-        return sum(map(len, self.__dict__.values()))
+        return sum(map(len, self._all))
+
+    def add_whole(self, record: Record, run: int, names: Names) -> None:
+        """Add all of a record's rows or, with the exceptions of `add`, none."""
+        before = tuple(map(len, self._all))
+        try:
+            self.add(record, run, names)
+        except BaseException:
+            for table, length in zip(self._all, before, strict=True):
+                del table[length:]
+            raise
 
     def add(self, record: Record, run: int, names: Names) -> None:
         """Add a record's rows; `run` is the number of its row in `runs`.
@@ -102,7 +115,6 @@ def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
     )
     allocation = data.get("allocation") or {}
     parent = data.get("parent")
-    unknown = data.keys() - KEYS[record.kind]
     return (
         run,
         record.run_id,
@@ -130,7 +142,7 @@ def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
         bytes.fromhex(parent) if parent else None,
         data["schema"],
         record.digest,
-        _json({key: data[key] for key in unknown}) if unknown else None,
+        _unknown(data, KEYS[record.kind]),
     )
 
 
@@ -143,7 +155,6 @@ def _finding(finding: dict[str, Any], check: str, run: int, node: int, started: 
     get = finding.get
     value = get("value")
     number = float(value) if type(value) is int or type(value) is float else None
-    unknown = finding.keys() - _FINDING_KEYS
     return (
         None,
         run,
@@ -166,13 +177,12 @@ def _finding(finding: dict[str, Any], check: str, run: int, node: int, started: 
         int(bool(get("event"))),
         get("since"),
         get("remedy"),
-        _json({key: finding[key] for key in unknown}) if unknown else None,
+        _unknown(finding, _FINDING_KEYS),
     )
 
 
 def _action(action: dict[str, Any], run: int, node: int, started: int, number: int) -> tuple[Any, ...]:
     get = action.get
-    unknown = action.keys() - _ACTION_KEYS
     # One millisecond apart at least, so that actions of one run without times of their own keep their order.
     at = milliseconds(get("at"), "at") if get("at") else started + number
     return (
@@ -189,7 +199,7 @@ def _action(action: dict[str, Any], run: int, node: int, started: int, number: i
         get("answer"),
         get("calls"),
         get("job_id"),
-        _json({key: action[key] for key in unknown}) if unknown else None,
+        _unknown(action, _ACTION_KEYS),
     )
 
 
@@ -229,6 +239,13 @@ def _start_time(value: Any) -> int | None:
     if isinstance(value, (int, float)) and 0 < value < 1e11:
         return round(value * 1000)
     return milliseconds(value, "start_time") if isinstance(value, str) and value else None
+
+
+def _unknown(given: dict[str, Any], known: frozenset[str]) -> str | None:
+    """What a later version wrote and this one does not know, as JSON."""
+    if known.issuperset(given):
+        return None
+    return _json({key: given[key] for key in sorted(given.keys() - known)})
 
 
 def _json(value: Any) -> str | None:
