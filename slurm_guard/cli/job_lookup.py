@@ -55,7 +55,9 @@ def ask(host: Host, job_id: str, *, wanted: bool = True) -> Found:
     if not rows:
         rows = _live(slurm, job_id, problems)
     if rows:
-        return Found([_told(row) for row in rows], rows[-1].job_id)
+        # slurmctld tells of the last run only: why accounting did not tell of the others must not be lost.
+        lacking = [{"problem": problem} for problem in problems]
+        return Found([*(_told(row) for row in rows), *lacking], rows[-1].job_id)
     return _nothing("; ".join(problems) or "neither accounting nor slurmctld knows the job (any more)")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slurm_guard.diagnosis.accounting import Told, told_by
+from slurm_guard.diagnosis.accounting import Told, not_on_record, told_by
 from slurm_guard.diagnosis.coverage import Missing, missing_runs
 from slurm_guard.diagnosis.evidence import Evidence
 from slurm_guard.diagnosis.verdict import Verdict, diagnose
 
-__all__ = ["Evidence", "Missing", "Told", "Verdict", "diagnose", "missing_runs", "told_by"]
+__all__ = ["Evidence", "Missing", "Told", "Verdict", "diagnose", "missing_runs", "not_on_record", "told_by"]

@@ -1,4 +1,7 @@
-"""What Slurm's accounting told about one run of a job, in normal form; everything in it may be missing."""
+"""What Slurm told about one run of a job, in normal form; everything in it may be missing.
+
+Accounting knows every run; where there is none, slurmctld tells of the job's last run for some minutes.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ FINAL = frozenset(
 )  # fmt: skip
 #: A run on record and one in accounting are the same if they start within this.
 _NEAR_MS = 10 * 60_000
+#: What is the same in all runs of a job.
+_OF_THE_JOB = ("user", "account", "name", "partition")
 
 
 @dataclass(slots=True)
 class Told:
     """One run as accounting knows it; times in milliseconds, `exit` as `CODE:SIGNAL`.
 
-    `problem` says why accounting told nothing (`""` if it did).
+    `problem` says why accounting told nothing (`""` if it did); `followed` is True if the job was requeued
+    and a later run of it is known.
     """
 
     state: str = ""
@@ -41,6 +47,7 @@ class Told:
     reason: str = ""
     restarts: int | None = None
     problem: str = ""
+    followed: bool = False
 
     @property
     def ended(self) -> bool:
@@ -56,39 +63,91 @@ class Told:
 def told_by(
     accounting: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, runs: Sequence[JobRun]
 ) -> list[Told]:
-    """What accounting told about each run, in their order.
+    """What Slurm told about each run, in their order; `problem` where it told nothing.
 
     `accounting` is one mapping, several (one per run), or None; keys: state, exit_code (number or `1:0`),
     exit_signal, submit_time, start_time, end_time (seconds or ISO text), user, account, name, partition,
-    nodes, reason, restarts, step (ignored unless empty), problem (why there is nothing).
+    nodes, reason, restarts, step (ignored unless empty), problem (why there is nothing, or not all).
     """
+    rows = _rows(accounting)
+    found = _matched(rows, runs)
+    absent = _why_absent(accounting, rows)
+    told = [found.get(position) or _unknown(rows, absent) for position in range(len(runs))]
+    counts = [run.restart for run in runs] + [one.restarts for one in rows]
+    for one, run in zip(told, runs, strict=True):
+        one.followed = any(count is not None and count > (run.restart or 0) for count in counts)
+    return told
+
+
+def not_on_record(
+    accounting: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, runs: Sequence[JobRun]
+) -> Told | None:
+    """The last run that Slurm told of and the records do not hold: a requeued job that waits, for example."""
+    rows = _rows(accounting)
+    taken = {id(one) for one in _matched(rows, runs).values()}
+    return next((one for one in reversed(rows) if id(one) not in taken), None)
+
+
+def _rows(accounting: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[Told]:
+    given = [accounting] if isinstance(accounting, Mapping) else list(accounting or ())
+    return [_told(one) for one in given if not one.get("problem") and not one.get("step")]
+
+
+def _unknown(rows: list[Told], problem: str) -> Told:
+    """A run that Slurm told nothing of; who owns the job is the same in all its runs."""
+    one = Told(problem=problem)
+    for key in _OF_THE_JOB:
+        setattr(one, key, next((getattr(row, key) for row in rows if getattr(row, key)), ""))
+    return one
+
+
+def _why_absent(accounting: Any, rows: list[Told]) -> str:
+    """Why Slurm told nothing of a run."""
     if accounting is None:
-        return [Told(problem="Slurm's accounting was not asked") for _ in runs]
+        return "Slurm's accounting was not asked"
     given = [accounting] if isinstance(accounting, Mapping) else list(accounting)
     problem = next((str(one["problem"]) for one in given if one.get("problem")), "")
-    left = [_told(one) for one in given if not one.get("problem") and not one.get("step")]
-    if left and not problem:
-        problem = "Slurm's accounting has nothing on this run"
-    absent = problem or "Slurm's accounting has no such job; it lags some seconds behind"
-    if len(runs) == 1 and len(left) == 1:
-        return left
-    found = _matched(left, runs)
-    return [found.get(position) or Told(problem=absent) for position in range(len(runs))]
+    if not rows:
+        return problem or "Slurm's accounting has no such job; it lags some seconds behind"
+    if any(one.restarts for one in rows):
+        told = f"Slurm's controller remembers only the job's last run, restart {rows[-1].restarts}"
+        return f"{told}; {problem}" if problem else told
+    return problem or "Slurm's accounting has nothing on this run"
 
 
-def _matched(left: list[Told], runs: Sequence[JobRun]) -> dict[int, Told]:
-    """Which run of accounting is which on record: those that start nearest to each other, each once."""
+def _matched(rows: list[Told], runs: Sequence[JobRun]) -> dict[int, Told]:
+    """Which run of Slurm's is which on record: those that start nearest to each other, each once.
+
+    A single one that counts its restarts (slurmctld tells of the last run only) must agree in that count.
+    """
+    if len(rows) == 1:
+        fitting = [position for position, run in enumerate(runs) if _counts_agree(rows[0], run)]
+        if len(fitting) == 1 and (len(runs) == 1 or rows[0].restarts is not None):
+            return {fitting[0]: rows[0]}
+        runs_left = set(fitting)
+    else:
+        runs_left = set(range(len(runs)))
+    return _nearest(rows, runs, runs_left)
+
+
+def _counts_agree(one: Told, run: JobRun) -> bool:
+    if one.restarts is None or run.restart is None or not run.first.restart_sure:
+        return True
+    return one.restarts == run.restart
+
+
+def _nearest(rows: list[Told], runs: Sequence[JobRun], allowed: set[int]) -> dict[int, Told]:
     pairs = sorted(
         (abs(one.start - run.opened), position, number)
         for position, run in enumerate(runs)
-        for number, one in enumerate(left)
-        if one.start is not None and abs(one.start - run.opened) <= _NEAR_MS
+        for number, one in enumerate(rows)
+        if position in allowed and one.start is not None and abs(one.start - run.opened) <= _NEAR_MS
     )
     found: dict[int, Told] = {}
     taken: set[int] = set()
     for _, position, number in pairs:
         if position not in found and number not in taken:
-            found[position] = left[number]
+            found[position] = rows[number]
             taken.add(number)
     return found
 
@@ -102,10 +161,12 @@ def _told(one: Mapping[str, Any]) -> Told:
         start=_time(one.get("start_time")),
         end=_time(one.get("end_time")),
         restarts=one.get("restarts") if isinstance(one.get("restarts"), int) else None,
-        **{
-            key: str(one.get(key) or "")
-            for key in ("user", "account", "name", "partition", "nodes", "reason")
-        },
+        user=str(one.get("user") or ""),
+        account=str(one.get("account") or ""),
+        name=str(one.get("name") or ""),
+        partition=str(one.get("partition") or ""),
+        nodes=str(one.get("nodes") or ""),
+        reason=str(one.get("reason") or ""),
     )
 
 

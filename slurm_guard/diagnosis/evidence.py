@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from slurm_guard.store.model import FindingRow, JobRun, NodeShare, RunRow
 
+_DRAINS = ("drain", "refuse")
 BEFORE, DURING, AFTER = "before", "during", "after"
 
 
@@ -111,10 +112,38 @@ def _judge(
 
 
 def _refused_for(run: RunRow, finding: FindingRow) -> bool:
+    """Was it this fault that the run refused its job for? If the record names none, it was any."""
+    done = run.refusal("done")
+    if done is not None and done.fault:
+        return (done.fault, done.device) == (finding.fault, finding.device)
     named = [d for d in run.decisions if d.get("action") == "refuse"]
-    if not named:
-        return True
-    return any(d.get("fault") == finding.fault and (d.get("device") or "") == finding.device for d in named)
+    return not named or any(
+        (d.get("fault"), d.get("device") or "") == (finding.fault, finding.device) for d in named
+    )
+
+
+def _let_in(run: RunRow | None, finding: FindingRow) -> str:
+    """Why a prolog that saw this fault let its job start, as far as that is on record."""
+    saw = "the prolog saw it before the job began"
+    for one in run.answers if run is not None else ():
+        if (one.fault, one.device) != (finding.fault, finding.device) or one.action not in _DRAINS:
+            continue
+        if one.action == "refuse" and one.outcome in ("held", "failed"):
+            return f"{saw} and would have refused the job, but let it in: {one.why or one.outcome}"
+        if one.outcome == "observed":
+            word = "refused the job" if one.action == "refuse" else "drained the node"
+            return f"{saw} and would have {word}, but its mode is observe: the job was let in"
+        if one.action == "drain" and one.outcome == "done":
+            return f"{saw}, drained the node and let the job run ({_reason_to_drain(run, finding)})"
+    return f"{saw}, and let it run"
+
+
+def _reason_to_drain(run: RunRow | None, finding: FindingRow) -> str:
+    """Why the fault called for a drain and not for a refusal, in the words of the decision."""
+    for one in run.decisions if run is not None else ():
+        if (one.get("fault"), one.get("device") or "") == (finding.fault, finding.device):
+            return str(one.get("why") or "").partition("; ")[2] or "it does not refuse"
+    return "it does not refuse"
 
 
 def _weigh_phase(one: Evidence, share: NodeShare, before: set[tuple[str, str]]) -> None:
@@ -123,7 +152,7 @@ def _weigh_phase(one: Evidence, share: NodeShare, before: set[tuple[str, str]]) 
     if one.refusal:
         one.reasons.append("the prolog refused the job for it")
     elif one.phase == BEFORE:
-        _limit(one, "medium", "the prolog saw it before the job began, and let it run")
+        _limit(one, "medium", _let_in(share.prolog, one.finding))
     elif one.phase == AFTER:
         _limit(one, "medium", "it was first seen within 5 minutes after the job's end")
     elif known and not one.finding.event:

@@ -35,7 +35,8 @@ class Verdict:
     """What was wrong. `blame`: node, job, fabric, storage, unknown, or none (nothing was wrong).
 
     `confidence`: high, medium or low, with the sentences in `why`. `safe` to resubmit: yes, no, exclude (yes,
-    but not on `node`) or unknown. `causes` are all pieces of evidence, the likeliest first cause first.
+    but not on `node`), requeued (Slurm does it by itself) or unknown. `causes` are all pieces of evidence,
+    the likeliest first cause first.
     """
 
     blame: str
@@ -58,7 +59,7 @@ def diagnose(run: JobRun, told: Told, missing: Sequence[Missing], fleet: Fleet) 
     verdict = _from_state(run, told, missing) if first is None else _from_evidence(first, told, run, fleet)
     verdict.causes = causes
     _weigh_missing(verdict, missing)
-    _advise(verdict, first, run, fleet)
+    _advise(verdict, first, run, told, fleet)
     if verdict.blame == "unknown" and any(one.gap for one in missing):
         verdict.next_step = rules.NEXT_MISSING
     return verdict
@@ -194,23 +195,30 @@ def _lower(verdict: Verdict, reason: str) -> None:
     verdict.why.append(reason)
 
 
-def _advise(verdict: Verdict, first: Evidence | None, run: JobRun, fleet: Fleet) -> None:
+def _advise(verdict: Verdict, first: Evidence | None, run: JobRun, told: Told, fleet: Fleet) -> None:
     """Is it safe to resubmit, and what comes next."""
     remedy = first.finding.remedy if first is not None and verdict.blame != "unknown" else ""
     verdict.next_step = remedy or rules.NEXT[verdict.blame].format(node=verdict.node or run.shares[0].node)
     if not verdict.safe_why:
-        verdict.safe, verdict.safe_why = _safe(verdict, first, fleet)
+        verdict.safe, verdict.safe_why = _safe(verdict, first, run, told, fleet)
 
 
-def _safe(verdict: Verdict, first: Evidence | None, fleet: Fleet) -> tuple[str, str]:
+def _safe(verdict: Verdict, first: Evidence | None, run: JobRun, told: Told, fleet: Fleet) -> tuple[str, str]:
     node = verdict.node
     if verdict.blame in rules.SAFE:
         return rules.SAFE[verdict.blame]
+    if first is not None and first.refusal:
+        return _requeued(run, told)
     change = fleet.last_change(node) if node else None
     if change is not None and change.action == "drain":
         return "yes", f"{node} is out of service, so the job gets another node"
     if change is not None and first is not None and change.at > first.at:
         return "yes", f"{node} has been put back in service since"
-    if first is not None and first.refusal:
-        return "yes", "Slurm requeues a refused job; if it is held: `scontrol release`"
     return "exclude", f"{node} is not drained by us: submit with `--exclude={node}`"
+
+
+def _requeued(run: JobRun, told: Told) -> tuple[str, str]:
+    if told.followed:
+        return "requeued", "Slurm requeued the job by itself"
+    release = f"if it is held: `scontrol release {run.job_id}`"
+    return "requeued", f"Slurm requeues a refused batch job by itself; {release}"

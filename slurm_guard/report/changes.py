@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slurm_guard.core.outcome import UNKNOWN
+
 if TYPE_CHECKING:
-    from slurm_guard.store.model import NodeShare
+    from slurm_guard.store.model import NodeShare, RunRow
 
 #: What a metric is about, by its name; the first match counts.
 GROUPS = (
@@ -26,6 +28,13 @@ WATCHED = ("Xid", "ECC", "remaps", "IB counters", "throttling")
 _GAUGE = re.compile(
     r"temperature|power|memory|used|free|load|uptime|space|inodes|utilization|margin|process|latency"
 )
+#: Counters that grow on every busy node.
+_USUAL = re.compile(r"xmit_wait$")
+#: Findings that are a change by themselves, whatever the counters say: an Xid, clocks that were throttled.
+_EVENTS = (
+    (re.compile(r"gpu_xid\."), "Xid"),
+    (re.compile(r"gpu_temperature\.(?:\w*slowdown|power_brake)"), "throttling"),
+)
 
 
 @dataclass(slots=True)
@@ -41,26 +50,47 @@ class Change:
 
 
 def changes(share: NodeShare) -> list[Change] | None:
-    """What changed on a node from prolog to epilog; None if that is not known (no epilog on record)."""
-    if share.epilog is None:
+    """What changed on a node during a job: from its prolog to its epilog, and what runs in between saw.
+
+    Without an epilog only the latter, and None if that is nothing: then it is not known.
+    """
+    found = _events(share)
+    if share.epilog is not None:
+        found += _from_prolog_to(share.epilog, share)
+    if share.epilog is None and not found:
         return None
-    found = [_change(name, by=growth) for name, growth in share.epilog.growths.items() if growth]
-    before = share.prolog.values if share.prolog is not None else {}
-    for name, now in share.epilog.values.items():
-        earlier = before.get(name)
-        if (
-            earlier is not None
-            and earlier != now
-            and name not in share.epilog.growths
-            and not _GAUGE.search(name)
-        ):
-            found.append(_change(name, before=earlier, now=now))
-    found += [
-        Change("Xid", one.fault, one.device)
-        for one in share.epilog.findings
-        if one.check == "gpu_xid" and one.event
-    ]
     return sorted(found, key=lambda one: (_rank(one.group), one.metric, one.device))
+
+
+def _from_prolog_to(epilog: RunRow, share: NodeShare) -> list[Change]:
+    """How counters grew, and values that are not what they were."""
+    found = [
+        _change(name, by=growth) for name, growth in epilog.growths.items() if growth and not _is_usual(name)
+    ]
+    before = share.prolog.values if share.prolog is not None else {}
+    for name, now in epilog.values.items():
+        earlier = before.get(name)
+        if earlier is not None and earlier != now and name not in epilog.growths and not _GAUGE.search(name):
+            found.append(_change(name, before=earlier, now=now))
+    return found
+
+
+def _is_usual(name: str) -> bool:
+    return _USUAL.search(name.partition(" ")[0]) is not None
+
+
+def _events(share: NodeShare) -> list[Change]:
+    """Xids and throttling that any run after the prolog saw; what the prolog saw already is no change."""
+    old = {
+        (one.fault, one.device) for one in (share.prolog.findings if share.prolog else ()) if not one.event
+    }
+    runs = [*share.events, *([share.epilog] if share.epilog is not None else [])]
+    found: dict[tuple[str, str], Change] = {}
+    for one in (finding for run in runs for finding in run.findings):
+        group = next((group for pattern, group in _EVENTS if pattern.match(one.fault)), None)
+        if group is not None and one.status != UNKNOWN and (one.fault, one.device) not in old:
+            found.setdefault((one.fault, one.device), Change(group, one.fault, one.device))
+    return list(found.values())
 
 
 def _change(name: str, **what: float | None) -> Change:

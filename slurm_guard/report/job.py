@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.diagnosis import Told, Verdict, diagnose, missing_runs, told_by
+from slurm_guard.diagnosis import Told, Verdict, diagnose, missing_runs, not_on_record, told_by
+from slurm_guard.report.actions import events
 from slurm_guard.report.changes import changes
 from slurm_guard.report.fleet import StoreFleet
 from slurm_guard.report.job_text import text
 from slurm_guard.report.layout import iso
-from slurm_guard.store import jobs, queries
+from slurm_guard.store import jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slurm_guard.diagnosis import Evidence, Missing
     from slurm_guard.store import Store
-    from slurm_guard.store.model import ActionRow, Allocation, FindingRow, JobRun, NodeShare, RunRow
+    from slurm_guard.store.model import Allocation, FindingRow, JobRun, NodeShare, RunRow
 
 __all__ = ["SCHEMA", "build", "text"]
 
 SCHEMA = "1.0"
-#: Actions count as done about a job until so long after its end.
-_ACTIONS_AFTER_MS = 30 * 60_000
 _MOST_EXPECTED = 20_000
 _DAY_MS = 86_400_000
 _MOST_OTHERS = 50
@@ -49,7 +48,16 @@ def build(
     if not runs:
         return _without_runs(job_id, accounting, cluster)
     built = [_run(store, run, one) for run, one in zip(runs, told, strict=True)]
-    return {**_head(job_id, runs[-1], told[-1]), "runs": built}
+    waits = not_on_record(accounting, runs)
+    return {**_head(job_id, runs[-1], told[-1]), "later": _later(waits), "runs": built}
+
+
+def _later(waits: Told | None) -> dict[str, Any] | None:
+    """The run that Slurm knows and no record does, as for a requeued job that waits."""
+    if waits is None:
+        return None
+    told = {name: getattr(waits, name) or None for name in ("state", "reason", "nodes")}
+    return {**told, "restart": waits.restarts, "started": iso(waits.start)}
 
 
 def _head(job_id: int, run: JobRun, told: Told) -> dict[str, Any]:
@@ -103,11 +111,15 @@ def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
     verdict = diagnose(run, told, missing, StoreFleet(store, run))
     first = run.first
     start, end = told.start or run.opened, told.end or run.closed
-    exit_code = told.exit or run.exit_code
+    refused_by = [share.node for share in run.shares if share.prolog is not None and share.prolog.refused]
+    # What the epilog of a refused run tells is no exit code: the job never began.
+    exit_code = told.exit or (run.exit_code if not refused_by else None)
     return {
         "restart": run.restart,
         "restart_sure": first.restart_sure,
         "state": told.state or None,
+        "refused_by": refused_by,
+        "requeued": told.followed,
         "exit_code": exit_code or None,
         "exit_from": "accounting" if told.exit else "epilog" if exit_code else None,
         "reason": told.reason or None,
@@ -116,11 +128,11 @@ def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
         "ended": iso(end),
         "elapsed_s": None if end is None else round((end - start) / 1000, 1),
         "nodes": expected or [share.node for share in run.shares],
-        "unknown": _unknown(told, exit_code),
+        "unknown": _unknown(told, exit_code, refused=bool(refused_by)),
         "verdict": _verdict(verdict),
         "node_table": [_share(share, verdict) for share in run.shares],
         "others": _others(store, run, verdict),
-        "actions": [_action(one) for one in _actions(store, run)],
+        "actions": [one.as_dict() for one in events((a for s in run.shares for a in s.actions), run.job_id)],
         "coverage": _coverage(missing),
     }
 
@@ -138,11 +150,13 @@ def _expected(run: JobRun, told: Told) -> list[str]:
         return []
 
 
-def _unknown(told: Told, exit_code: str | None) -> list[str]:
+def _unknown(told: Told, exit_code: str | None, *, refused: bool) -> list[str]:
     """Which parts of the header nobody told, and why."""
     if not told.problem:
         return []
     lacking = "state, submit time" if exit_code else "state, exit code, submit time"
+    if refused:
+        lacking = "Slurm's own state, submit time"
     return [f"{lacking} ({told.problem})"]
 
 
@@ -251,39 +265,18 @@ def _other(one: Allocation, beside: bool) -> dict[str, Any]:
     }
 
 
-def _actions(store: Store, run: JobRun) -> list[ActionRow]:
-    """What was done on the job's nodes from its start until a while after its end, oldest first."""
-    end = run.closed
-    until = None if end is None else end + _ACTIONS_AFTER_MS
-    with store.read() as connection:
-        numbers = list(queries.node_numbers(connection, [s.node for s in run.shares], run.cluster).values())
-        found = [
-            one
-            for some in queries.chunks(numbers)
-            for one in queries.actions(connection, nodes=some, since=run.opened, until=until)
-        ]
-    return sorted(found, key=lambda one: (one.at, one.node))
-
-
-def _action(one: ActionRow) -> dict[str, Any]:
-    names = (
-        "node",
-        "action",
-        "fault",
-        "device",
-        "reason",
-        "outcome",
-        "why",
-        "answer",
-        "by",
-        "user",
-        "mode",
-        "job_id",
-    )
-    return {"at": iso(one.at), **{name: getattr(one, name) for name in names}}
-
-
 def _coverage(missing: Sequence[Missing]) -> dict[str, Any]:
     rows = [{"node": one.node, "what": one.what, "why": one.why} for one in missing if one.gap]
-    partly = [{"node": one.node, "what": one.what, "why": one.why} for one in missing if not one.gap]
+    partly = [
+        {
+            "node": one.node,
+            "what": one.what or None,
+            "hooks": one.hooks,
+            "checks": one.checks,
+            "devices": one.devices,
+            "why": one.why,
+        }
+        for one in missing
+        if not one.gap
+    ]
     return {"complete": not rows and not partly, "missing": rows, "partial": partly}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from slurm_guard.report.changes import OTHER, WATCHED
-from slurm_guard.report.layout import clean, columns_of, number, pad, unix, when, wrap
+from slurm_guard.report.layout import clean, clock, columns_of, number, pad, unix, wrap
 from slurm_guard.slurm import hostlist
 from slurm_guard.store.model import CLEAN
 
@@ -24,13 +24,14 @@ def node_table(run: dict[str, Any], width: int) -> list[str]:
     """One line per node, equal clean ones folded; what was found and what changed below it."""
     clean_nodes: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     rows: list[_Row] = []
+    day = unix(run["started"])
     for row in run["node_table"]:
         if is_clean(row):
-            clean_nodes.setdefault(_cells(row, times=False), []).append(row)
+            clean_nodes.setdefault(_cells(row), []).append(row)
         else:
-            rows.append(_Row(row["node"], _cells(row, times=True), _details(row, width)))
+            rows.append(_Row(row["node"], _timed(row, day), _details(row, day, width)))
     for cells, alike in clean_nodes.items():
-        shown = _cells(alike[0], times=True) if len(alike) == 1 else cells
+        shown = _timed(alike[0], day) if len(alike) == 1 else cells
         rows.append(_Row(fold([row["node"] for row in alike]), shown, []))
     lines = _aligned(rows, width)
     if clean_nodes:
@@ -56,18 +57,24 @@ def _aligned(rows: list[_Row], width: int) -> list[str]:
     return lines
 
 
-def _cells(row: dict[str, Any], *, times: bool) -> tuple[str, str, str]:
+def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
     runs = row["during"]["runs"]
     counted = ", ".join(f"{count} {status}" for status, count in sorted(runs.items()))
-    return _hook(row["prolog"], times), counted or "no runs", _hook(row["epilog"], times)
+    return _hook(row["prolog"]), counted or "no runs", _hook(row["epilog"])
 
 
-def _hook(hook: dict[str, Any] | None, times: bool) -> str:
+def _timed(row: dict[str, Any], day: int | None) -> tuple[str, str, str]:
+    """The cells with the times of prolog and epilog."""
+    words = _cells(row)
+    times = [f" {clock(unix(row[hook]['at']), day)}" if row[hook] else "" for hook in ("prolog", "epilog")]
+    return words[0] + times[0], words[1], words[2] + times[1]
+
+
+def _hook(hook: dict[str, Any] | None) -> str:
     if hook is None:
         return "none on record"
     word = "REFUSED" if hook["refused"] else hook["status"]
-    word = word if hook["status"] in CLEAN else word.upper()
-    return f"{word} {when(unix(hook['at']), date=False)}" if times else word
+    return word if hook["status"] in CLEAN else word.upper()
 
 
 def is_clean(row: dict[str, Any]) -> bool:
@@ -77,12 +84,12 @@ def is_clean(row: dict[str, Any]) -> bool:
     return whole and not row["findings"] and not row["changes"] and set(row["during"]["runs"]) <= set(CLEAN)
 
 
-def _details(row: dict[str, Any], width: int) -> list[str]:
+def _details(row: dict[str, Any], day: int | None, width: int) -> list[str]:
     lines: list[str] = []
     for one in row["findings"][:_MOST_LINES]:
         told = not one["device"] or one["message"].startswith(one["device"])
         where = "" if told else f" {one['device']}"
-        head = f"{when(unix(one['at']), date=False)} {one['seen_by']}: {one['fault']}{where}"
+        head = f"{clock(unix(one['at']), day)} {one['seen_by']}: {one['fault']}{where}"
         notes = [
             word for word, said in (("echo", one["echo"]), ("not this job's", one["given"] is False)) if said
         ]
@@ -90,14 +97,16 @@ def _details(row: dict[str, Any], width: int) -> list[str]:
         lines += wrap(f"{head}: {one['message']}" if one["message"] else head, width, "    ", "      ")
     if len(row["findings"]) > _MOST_LINES:
         lines.append(f"    and {len(row['findings']) - _MOST_LINES} more findings")
+    if row["prolog"] is not None and row["prolog"]["refused"]:
+        return lines  # the job never began here
     return lines + _changes(row["changes"], width)
 
 
 def _changes(changed: list[dict[str, Any]] | None, width: int) -> list[str]:
     if changed is None:
-        return ["    changed: not known, no epilog on record"]
+        return ["    changed: not known, no epilog is on record"]
     if not changed:
-        return ["    changed: nothing"]
+        return wrap(f"changed: nothing ({', '.join(WATCHED)})", width, "    ", "      ")
     lines: list[str] = []
     for group in dict.fromkeys(one["group"] for one in changed):
         said = [_change(one) for one in changed if one["group"] == group]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from slurm_guard.report.actions import sentence
 from slurm_guard.report.job_nodes import fold, node_table
-from slurm_guard.report.layout import clean, columns_of, cut, section, span, table, unix, when, wrap
+from slurm_guard.report.layout import clean, clock, columns_of, cut, section, span, table, unix, when, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WIDTH = 80
-_SAFE = {"yes": "yes", "no": "no", "exclude": "yes, on other nodes", "unknown": "not known"}
+_SAFE = {
+    "yes": "yes",
+    "no": "no",
+    "exclude": "yes, on other nodes",
+    "requeued": "not needed",
+    "unknown": "not known",
+}
 _WHAT = {"all": "all runs", "between": "health checks"}
 _MOST_OTHERS = 10
 _MOST_LINES = 12
@@ -26,6 +33,7 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
         if len(report["runs"]) > 1:
             lines += ["", _run_title(run, position, len(report["runs"]), width)]
         lines += _run(run, width)
+    lines += _later(report.get("later"), width)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -37,6 +45,7 @@ def _title(report: dict[str, Any], width: int) -> list[str]:
         name += f" (part of {report['het_job_id']})"
     if report["cluster"]:
         name += f" on {clean(report['cluster'])}"
+    name += " (times are UTC)"
     user = report["user"] or "-"
     user += f" ({report['uid']})" if report["uid"] is not None else ""
     pairs = [
@@ -73,6 +82,16 @@ def _no_runs(report: dict[str, Any], width: int) -> list[str]:
     ]
 
 
+def _later(run: dict[str, Any] | None, width: int) -> list[str]:
+    """What Slurm says of a run that left no record yet."""
+    if run is None:
+        return []
+    restart = "" if run["restart"] is None else f", restart {run['restart']},"
+    said = f"Slurm calls the job's last run{restart} {run['state'] or 'unknown'}"
+    said += f" ({run['reason']})" if run["reason"] not in (None, "None") else ""
+    return section("NOW", wrap(f"{said}; no run of a hook is on record for it yet.", width, "  "))
+
+
 def _run_title(run: dict[str, Any], position: int, of: int, width: int) -> str:
     restart = "" if run["restart"] is None else f", restart {run['restart']}"
     head = f"--- Run {position} of {of}{restart} "
@@ -91,24 +110,34 @@ def _run(run: dict[str, Any], width: int) -> list[str]:
 
 
 def _header(run: dict[str, Any], width: int) -> list[str]:
-    state = run["state"] or "unknown"
-    exit_code = run["exit_code"]
-    if exit_code and run["exit_from"] == "epilog":
-        exit_code += " (from the epilog)"
     elapsed = None if run["elapsed_s"] is None else span(round(run["elapsed_s"] * 1000))
     count = len(run["nodes"])
     nodes = f"{fold(run['nodes'])} ({count})" if count > 1 else fold(run["nodes"])
     lines = _pairs(
-        [("nodes", nodes), ("state", state), ("exit", exit_code), ("reason", run["reason"])], width
+        [("nodes", nodes), ("state", _state(run)), ("exit", _exit(run)), ("reason", run["reason"])], width
     )
     submitted, started, ended = (
         when(unix(run[k])) if run[k] else None for k in ("submitted", "started", "ended")
     )
-    lines += _pairs([("submitted", submitted)], width)
+    lines += _pairs([("submitted", submitted or "not known")], width)
     lines += _pairs([("started", started), ("ended", ended or "not on record"), ("took", elapsed)], width)
     for said in run["unknown"]:
         lines += wrap(cut(clean(said), 3 * width), width, "  not known: ", "    ")
     return lines
+
+
+def _state(run: dict[str, Any]) -> str:
+    """Slurm's word, and the prolog's where it refused the job."""
+    if not run["refused_by"]:
+        return run["state"] or "not known"
+    said = f"REFUSED by {fold(run['refused_by'])}" + (", requeued" if run["requeued"] else "")
+    return said if run["state"] is None else f"{run['state']}, {said}"
+
+
+def _exit(run: dict[str, Any]) -> str:
+    if run["exit_code"]:
+        return f"{run['exit_code']} (from the epilog)" if run["exit_from"] == "epilog" else run["exit_code"]
+    return "none, it did not start" if run["refused_by"] else "not known"
 
 
 def _verdict(run: dict[str, Any], width: int) -> list[str]:
@@ -159,28 +188,36 @@ def _until(one: dict[str, Any]) -> str:
 
 def _actions(run: dict[str, Any], width: int) -> list[str]:
     lines: list[str] = []
+    day = unix(run["started"])
+    left_out = len(run["actions"]) - _MOST_LINES
+    if left_out > 0:
+        lines.append(f"  {left_out} earlier events are in --json")
     for one in run["actions"][-_MOST_LINES:]:
-        reason = f' "{one["reason"]}"' if one["reason"] else ""
-        by = f" by {one['user']}" if one["user"] else f" by the {one['by']}"
-        said = (
-            f"{when(unix(one['at']), date=False)} {one['action']} {one['node']}{reason}: {one['outcome']}{by}"
-        )
-        lines += wrap(f"{said}; {one['why']}" if one["why"] else said, width, "  ", "    ")
+        lines += wrap(f"{clock(unix(one['at']), day)} {sentence(one)}", width, "  ", "    ")
     return lines or wrap("Nothing: no drain, refusal or resume on the job's nodes.", width, "  ")
 
 
 def _coverage(coverage: dict[str, Any], width: int) -> list[str]:
     if coverage["complete"]:
-        return wrap("Complete: every run of every node is on record and saw everything.", width, "  ")
+        return wrap("Complete: every run of every node is on record and saw what it should.", width, "  ")
     lines = [] if coverage["missing"] else ["  Every run of every node is on record."]
-    for head, rows in (("missing", coverage["missing"]), ("partly seen", coverage["partial"])):
-        for (what, why), names in _by_reason(rows).items():
-            lines += wrap(f"{head}: {fold(names)}, {_WHAT.get(what, what)}: {why}", width, "  ", "    ")
+    rows = [
+        ("missing", one, f"{_WHAT.get(one['what'], one['what'])}: {one['why']}")
+        for one in coverage["missing"]
+    ]
+    rows += [("partly seen", one, _partly(one)) for one in coverage["partial"]]
+    folded: dict[tuple[str, str], list[str]] = {}
+    for head, one, said in rows:
+        folded.setdefault((head, said), []).append(one["node"])
+    for (head, said), names in folded.items():
+        lines += wrap(f"{head}: {fold(names)} {said}", width, "  ", "    ")
     return lines
 
 
-def _by_reason(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        found.setdefault((row["what"], row["why"]), []).append(row["node"])
-    return found
+def _partly(one: dict[str, Any]) -> str:
+    """What some runs of a node could not see: which checks could not judge what, or a source, and why."""
+    hooks = ", ".join(one["hooks"])
+    if one["checks"]:
+        devices = f" {', '.join(one['devices'])}" if one["devices"] else ""
+        return f"{hooks}: {', '.join(one['checks'])} could not judge{devices}: {one['why']}"
+    return f"{hooks} {_WHAT.get(one['what'], one['what'])}".strip() + f": {one['why']}"

@@ -115,6 +115,13 @@ def when(at: int | None, *, date: bool = True) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
 
 
+def clock(at: int | None, day: int | None) -> str:
+    """A time in UTC, without its date where that is the date of `day`."""
+    if at is None or day is None or when(at)[:10] == when(day)[:10]:
+        return when(at, date=False)
+    return when(at)[5:]
+
+
 def iso(at: int | None) -> str | None:
     """A time as JSON has it: UTC with milliseconds."""
     if at is None:
@@ -128,9 +135,11 @@ def unix(text: str | None) -> int | None:
 
 
 def span(milliseconds: int | None) -> str:
-    """A duration in words: `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
+    """A duration in words: `under 1 s`, `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
     if milliseconds is None:
         return "-"
+    if milliseconds < 1000:
+        return "under 1 s"
     seconds = max(0, round(milliseconds / 1000))
     if seconds < 120:
         return f"{seconds} s"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A cause counts until so long after a job's end.
 AFTER_MS = 5 * 60_000
+#: What was done counts as done about a job until so long after its end.
+ACTIONS_AFTER_MS = 30 * 60_000
 #: Prologs of one run start within this of its end on another node (a node may be refused at once).
 _SLACK_MS = 10 * 60_000
 #: An allocation without an end is not joined by one that opens this much later.
@@ -129,5 +131,17 @@ def _load_share(
         share.after = queries.runs(connection, table.c.node_id == node, others, after, not_clean)
     queries.with_findings(connection, (*share.events, *share.after))
     queries.with_samples(connection, share.events)
+    _load_actions(connection, share, node, start)
     overlapping = queries.overlapping(connection, node, start, end)
     share.neighbours = [one for one in overlapping if one.job_id != own.job_id]
+
+
+def _load_actions(connection: Connection, share: NodeShare, node: int, start: int) -> None:
+    """What was done on the node in the share's time, and which of it the share's own runs called for."""
+    end = share.allocation.closed
+    until = None if end is None else end + ACTIONS_AFTER_MS
+    found = queries.actions(connection, nodes=[node], since=start, until=until)
+    share.actions = found[::-1]
+    for run in (share.prolog, share.epilog):
+        if run is not None:
+            run.answers = [one for one in share.actions if one.asked == run.run_id]

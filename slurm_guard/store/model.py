@@ -38,7 +38,10 @@ class FindingRow:
 
 @dataclass(slots=True)
 class ActionRow:
-    """Something that was done, would have been done, or was held back; `by` is a hook or `cli`."""
+    """Something that was done, would have been done, or was held back; `by` is a hook or `cli`.
+
+    `asked` is the id of the run that called for it: what a run planned and what became of it share it.
+    """
 
     run: int
     node: str
@@ -56,11 +59,15 @@ class ActionRow:
     user: str | None
     mode: str | None
     node_id: int = 0
+    asked: str = ""
 
 
 @dataclass(slots=True)
 class RunRow:
-    """One run of a hook on a node; `findings`, `values` and `growths` where the query asked for them."""
+    """One run of a hook on a node; `findings`, `values`, `growths` and `answers` where the query asked.
+
+    `answers` are the actions that this run called for, from its own record and from those that followed.
+    """
 
     id: int
     run_id: str
@@ -93,6 +100,7 @@ class RunRow:
     findings: list[FindingRow] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
     growths: dict[str, float] = field(default_factory=dict)
+    answers: list[ActionRow] = field(default_factory=list)
 
     @property
     def ended(self) -> int:
@@ -101,8 +109,13 @@ class RunRow:
 
     @property
     def refused(self) -> bool:
-        """True if this prolog refused its job."""
-        return self.hook == "prolog" and self.exit == 75
+        """True if this prolog refused its job. A refusing run's own record leaves open how it ended."""
+        return self.hook == "prolog" and (self.exit == 75 or self.refusal("done") is not None)
+
+    def refusal(self, outcome: str) -> ActionRow | None:
+        """The refusal that this run called for and that ended so (`done`, `held`, `observed` …), if any."""
+        refusals = (one for one in self.answers if one.action == "refuse")
+        return next((one for one in refusals if one.outcome == outcome), None)
 
 
 @dataclass(slots=True)
@@ -141,7 +154,8 @@ class NodeShare:
     """One node's part in one run of a job: the hooks' runs, and the node's runs in between.
 
     `between` counts the other runs on the node by status, `events` are those among them that were not
-    clean; `after` are not-clean runs within the five minutes after the end.
+    clean; `after` are not-clean runs within the five minutes after the end. `actions` is what was done on
+    the node from the start until half an hour after the end, oldest first.
     """
 
     allocation: Allocation
@@ -151,6 +165,7 @@ class NodeShare:
     events: list[RunRow] = field(default_factory=list)
     after: list[RunRow] = field(default_factory=list)
     neighbours: list[Allocation] = field(default_factory=list)
+    actions: list[ActionRow] = field(default_factory=list)
 
     @property
     def node(self) -> str:

@@ -127,7 +127,8 @@ def actions(
         where.append(table.c.action.in_(list(names)))
     if runs_of is not None:
         where.append(table.c.run.in_(list(runs_of)))
-    by = (_runs.c.hook.label("by"), _runs.c.user, _runs.c.mode, _nodes.c.name)
+    asked = func.coalesce(_runs.c.parent, _runs.c.run_id).label("asked")
+    by = (_runs.c.hook.label("by"), _runs.c.user, _runs.c.mode, _nodes.c.name, asked)
     query = select(*(table.c[name] for name in _ACTION_PLAIN), *by)
     query = query.join(_runs, _runs.c.id == table.c.run).join(_nodes, _nodes.c.id == table.c.node_id)
     query = query.where(*where).order_by(table.c.at.desc(), table.c.id.desc()).limit(most)
@@ -262,6 +263,7 @@ def _finding(row: Row[Any]) -> FindingRow:
 def _action(row: Row[Any]) -> ActionRow:
     found = row._mapping
     plain = {name: found[name] for name in _ACTION_PLAIN}
+    plain["asked"] = found["asked"].hex()
     return ActionRow(node=found["name"], by=found["by"], user=found["user"], mode=found["mode"], **plain)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_guard.diagnosis import Told, missing_runs, told_by
+from slurm_guard.diagnosis import Told, missing_runs, not_on_record, told_by
 from slurm_guard.diagnosis.evidence import is_given
 from slurm_guard.store.model import Allocation, FindingRow, JobRun, NodeShare, RunRow
 from tests.unit.store.factory import at, ms, uuid
@@ -91,6 +91,28 @@ def test_runs_of_accounting_meet_those_on_record_by_time() -> None:
     assert [one.state for one in told] == ["NODE_FAIL", "", "COMPLETED"]
 
 
+def restarted(restart: int, opened: float, closed: float | None) -> JobRun:
+    found = job_run(opened, closed)
+    found.restart = found.first.restart = restart
+    return found
+
+
+def test_slurmctld_tells_of_the_last_run_only() -> None:
+    now = {"state": "COMPLETED", "exit_code": "0:0", "restarts": 1, "start_time": at(0.1), "user": "mira"}
+    said = [now, {"problem": "accounting storage is disabled"}]
+    runs = [restarted(0, 0, 0.05), restarted(1, 0.3, 9)]
+    refused, last = told_by(said, runs)
+    assert (refused.state, refused.user, refused.followed) == ("", "mira", True)
+    assert refused.problem.endswith("the job's last run, restart 1; accounting storage is disabled")
+    assert (last.state, last.followed) == ("COMPLETED", False)
+    assert not_on_record(said, runs) is None
+    (alone,) = told_by(said, runs[:1])
+    assert (alone.state, alone.followed) == ("", True)
+    waits = not_on_record(said, runs[:1])
+    assert waits is not None
+    assert (waits.state, waits.restarts) == ("COMPLETED", 1)
+
+
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 KEYS = (
     "state",
@@ -154,7 +176,35 @@ def test_what_a_run_could_not_see_is_no_missing_run() -> None:
     found = missing_runs(job_run(epilog=hook), Told(), [])
     assert [(one.what, one.gap) for one in found] == [
         ("nvml", False),
-        ("gpu_ecc", False),
+        ("", False),
+        ("", False),
         ("spool", False),
         ("plan", False),
     ]
+    assert [one.why for one in found if one.checks] == ["no answer", "again"]
+
+
+def unjudged(check: str, device: str, message: str) -> FindingRow:
+    return FindingRow(1, "gx1", 0, check, check, "unknown", device, message=message)
+
+
+def test_one_cause_is_one_gap_however_many_checks_and_runs_it_blinds() -> None:
+    lost = [
+        unjudged(check, gpu, f"{gpu} cannot be read (GpuIsLost); see gpu_count")
+        for gpu in ("gpu5", "gpu1")
+        for check in ("gpu_remap", "gpu_ecc")
+    ]
+    runs = [
+        RunRow(1, "00", "aurora", "gx1", hook, 0, "fail", plan_state="ok", findings=lost)
+        for hook in ("epilog", "healthcheck")
+    ]
+    (one,) = missing_runs(job_run(epilog=runs[0], after=[runs[1]]), Told(), [])
+    assert (one.hooks, one.checks) == (["epilog", "healthcheck"], ["gpu_ecc", "gpu_remap"])
+    assert (one.devices, one.why) == (["gpu1", "gpu5"], "cannot be read (GpuIsLost)")
+
+
+def test_a_hang_that_is_a_finding_is_no_gap_of_its_own() -> None:
+    hang = FindingRow(1, "gx1", 0, "fs_mounts", "fs_mounts.hung", "timeout", "/local")
+    hook = RunRow(1, "00", "aurora", "gx1", "epilog", 0, "timeout", plan_state="ok", findings=[hang])
+    hook.coverage = {"/local": "hung", "/scratch": "hung"}
+    assert [one.what for one in missing_runs(job_run(epilog=hook), Told(), [])] == ["/scratch"]

@@ -15,7 +15,7 @@ from slurm_guard.store.fleet import Elsewhere, Peers
 from slurm_guard.store.model import ActionRow
 from slurm_guard.store.record import parse
 from slurm_guard.store.writer import ingest
-from tests.unit.store.factory import at, finding, job, ms, run
+from tests.unit.store.factory import action, action_record, at, finding, job, ms, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,7 +180,43 @@ def test_a_refusal_is_the_nodes_unless_many_share_the_cause(
     verdict = judged(tmp_path, refused(one, SLOW), None, fleet, ("gx1",))
     assert (verdict.blame, verdict.confidence, verdict.fault) == (blame, "high", one["fault"])
     assert verdict.what.startswith("gx1 refused the job before it began")
-    assert verdict.safe == ("no" if blame == "storage" else "yes")
+    assert verdict.safe == ("no" if blame == "storage" else "requeued")
+
+
+def answered(one: dict[str, Any], planned: str, *ends: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """A prolog that saw a fault, as the engine leaves it: its plan, and a record of what became of it."""
+    what = (one["fault"], one.get("device", ""))
+    why = "tier DRAIN; a first hang of this boot never refuses"
+    decision = {"action": planned, "fault": what[0], "device": what[1], "why": why}
+    given = job(5, "gx1", 0)
+    prolog = run(
+        "prolog", "gx1", 0, one, allocation=given, exit=None, decisions=[decision],
+        actions=[action(planned, 0, *what, "queued" if ends else "observed", why="tier DRAIN")],
+    )  # fmt: skip
+    done = [action(kind, 0.01, *what, outcome, why=why) for kind, outcome, why in ends]
+    followed = [action_record("gx1", 0.01, *done, by="prolog", parent=prolog["run_id"])] if ends else []
+    return [prolog, *followed, run("epilog", "gx1", 0.05, one, allocation={**given, "exit_code": "0:0"})]
+
+
+FULL = "no room in the budget of the cluster: 2 of at most 2 are drained (gx7, gx8)"
+
+
+@pytest.mark.parametrize(
+    ("planned", "ends", "confidence", "said"),
+    [
+        ("refuse", [("drain", "done", "drained: x"), ("refuse", "done", "drained: x")], "high", "refused the job for it"),
+        ("refuse", [("drain", "held", FULL), ("refuse", "held", FULL)], "medium", f"but let it in: {FULL}"),
+        ("refuse", [], "medium", "would have refused the job, but its mode is observe"),
+        ("drain", [("drain", "done", "drained: x")], "medium", "drained the node and let the job run (a first hang"),
+    ],
+)  # fmt: skip
+def test_what_the_prolog_did_about_a_fault_that_it_saw(
+    tmp_path: Path, planned: str, ends: Any, confidence: str, said: str
+) -> None:
+    verdict = judged(tmp_path, answered(HUNG, planned, *ends), None, Fleet(passed=["gx2"]), ("gx1",))
+    assert (verdict.blame, verdict.confidence, verdict.fault) == ("node", confidence, HUNG["fault"])
+    assert any(said in reason for reason in verdict.why), verdict.why
+    assert (verdict.safe == "requeued") == (confidence == "high")
 
 
 MISSING: dict[str, tuple[list[dict[str, Any]], tuple[str, ...], str, str]] = {

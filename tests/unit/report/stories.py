@@ -91,31 +91,31 @@ def a_gpu_lost() -> Records:
 
 def a_refusal_and_a_requeue() -> Records:
     """gx05's mount hangs while the others answer; the job is requeued and runs on gx06."""
-    refused = job(8103, "gx05", 0)
-    decisions = [
-        {
-            "action": "refuse",
-            "fault": "fs_mounts.hung",
-            "device": "/scratch",
-            "tier": "DRAIN",
-            "mode": "enforce",
-        }
-    ]
+    refused, fault = job(8103, "gx05", 0), ("fs_mounts.hung", "/scratch")
+    wanted = {"fault": fault[0], "device": fault[1], "tier": "DRAIN", "mode": "enforce", "why": "tier DRAIN"}
+    prolog = run(
+        "prolog", "gx05", 0, HUNG, allocation=refused, exit=None, coverage={"/scratch": "hung"},
+        decisions=[{"action": "refuse", **wanted}],
+        actions=[action("refuse", 0.05, *fault, "queued", why="tier DRAIN; the job was given /scratch")],
+    )  # fmt: skip
+    epilog = run(
+        "epilog", "gx05", 0.2, HUNG, allocation={**refused, "exit_code": "0:0"},
+        coverage={"/scratch": "hung"}, decisions=[{"action": "drain", **wanted}],
+        actions=[action("drain", 0.2, *fault, "queued", why="tier DRAIN")],
+    )  # fmt: skip
+    done = "drained: SG:fs_mounts.hung /scratch"
+    answer = [action(kind, 0.1, *fault, why=done, job_id=8103) for kind in ("drain", "refuse")]
+    told = action("tell", 0.12, *fault, job_id=8103)
+    again = action("drain", 0.21, *fault, why=f"{done} (asked 6 s ago)")
     return [
         run("healthcheck", "gx05", -5, HUNG),
         run("healthcheck", "gx06", -3),
         run("healthcheck", "gx07", -2),
-        run(
-            "prolog",
-            "gx05",
-            0,
-            HUNG,
-            allocation=refused,
-            exit=75,
-            decisions=decisions,
-            actions=[action("refuse", 0.1, "fs_mounts.hung", "/scratch", job_id=8103)],
-        ),
-        run("epilog", "gx05", 0.2, HUNG, allocation={**refused, "exit_code": "0:0"}),
+        prolog,
+        action_record("gx05", 0.1, *answer, by="prolog", parent=prolog["run_id"], exit=75),
+        action_record("gx05", 0.12, told, by="prolog", parent=prolog["run_id"]),
+        epilog,
+        action_record("gx05", 0.21, again, by="epilog", parent=epilog["run_id"]),
         *healthy(8103, "gx06", "gx06", 4, 30, restart=1),
     ]
 
