@@ -24,6 +24,8 @@ _BDF = r"(?P<dev>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _DISK = r"(?P<dev>nvme\d+n\d+|(?:s|v|h|xv)d[a-z]+|dm-\d+|md\d+|pmem\d+)"
 _MLX5 = rf"mlx5_core {_BDF}: .*"
 
+_BLOCKED = " for more than "
+
 #: Fault, a text that the line holds, and a pattern that it matches too; `dev` in it names the device. The
 #: first row that fits counts. Patterns are compiled only once the text was found, which is nearly never.
 ROWS = (
@@ -43,7 +45,7 @@ ROWS = (
     ("pcie_error", "severity=Uncorrect", rf"{_BDF}: PCIe Bus Error: severity=Uncorrect\w+ \(Non-Fatal\)"),
     ("pcie_error", "device_id: ", rf"\[Hardware Error\]:\s+device_id: {_BDF}"),
     ("thermal", " above threshold", r"CPU\d+: (?:Core|Package) temperature(?:/speed)? above threshold"),
-    ("hung_task", "blocked for more than", r"^INFO: task .{1,40}:\d+ blocked for more than \d+ seconds"),
+    ("hung_task", _BLOCKED, rf"^INFO: task .{{1,40}}:\d+ blocked(?: in I/O wait)?{_BLOCKED}\d+ seconds"),
     ("soft_lockup", "soft lockup", r"BUG: soft lockup - CPU#\d+ stuck for"),
     ("hard_lockup", "hard LOCKUP", r"[Ww]atchdog.* hard LOCKUP on cpu"),
     ("rcu_stall", " stall", r"rcu.*(?:self-detected stall|detected (?:expedited )?stalls) on"),
@@ -93,9 +95,10 @@ CURES = (
 #: What the stack of a blocked task tells: whom it waits for.
 _STORAGE = (
     r"\b(?:nfs\d?_|rpc_|ptlrpc_|ll_|osc_|ldlm_|fuse_|ceph_|cifs_|request_wait_answer)\w*\+"
-    r"|\[(?:nfs|nfsv\d|sunrpc|lustre|ptlrpc|osc|lov|mmfs\d*|beegfs|ceph|cifs|fuse|wekafsio)\]"
+    r"|\[(?:nfs|nfsv\d|sunrpc|lockd|lustre|ptlrpc|obdclass|osc|lov|mdc|lmv|lnet|mmfs\w*|beegfs|ceph|libceph"
+    r"|cifs|fuse|wekafs\w*)(?: [0-9a-f]+)?\]"  # newer kernels add the module's build id
 )
-_GPU = r"\[nvidia(?:_uvm|_modeset)?\]"
+_GPU = r"\[nvidia(?:_uvm|_modeset|_drm)?(?: [0-9a-f]+)?\]"
 _STACK_LINES, _STACK_SECONDS = 60, 2.0
 _LONGEST = 240
 
@@ -247,7 +250,7 @@ def _waits_for(events: list[Facts], number: int) -> str:
     """Whom a blocked task waits for, from the stack that follows its line."""
     end = events[number].time_s + _STACK_SECONDS
     for event in events[number + 1 : number + 1 + _STACK_LINES]:
-        if event.time_s > end or "blocked for more than" in event.text:
+        if event.time_s > end or event.text.startswith("INFO: task "):
             break
         if re.search(_STORAGE, event.text):
             return "hung_task_storage"
