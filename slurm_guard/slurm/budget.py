@@ -1,7 +1,8 @@
 """How many nodes the guard may take out of service at once. Pure: all nodes are handed in.
 
 A prolog's refusal is a drain too, so every `Prolog error` counts. Faults whose cause is shared (a file
-server, the fabric) have a smaller budget of their own: they are one incident, not many broken nodes.
+server, the fabric) have a smaller budget of their own: they are one incident, not many broken nodes. So is
+one and the same fault on most nodes, whatever the budget: a configuration, a new check, an upgrade.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from slurm_guard.slurm.gateway import NodeState
 
 _NAMED = 5
+#: So many nodes with the same fault may be a coincidence no longer.
+_FEW = 2
 HOUR_S = 3600.0
 
 
@@ -60,15 +63,30 @@ def room(
             return Answer(
                 False, f"{what} has a shared cause; {_count(alike, most)}: one incident, not more drains"
             )
-    groups = [("the cluster", known), *_partitions(known, name)]
-    for what, group in groups:
+    alike = [node for node in out if _fault(node.reason) == fault]
+    if len(alike) >= _FEW and 2 * (len(alike) + 1) > len(known):
+        return Answer(False, f"{_incident(fault, alike)} ({len(known)} nodes in all)")
+    full = _full(known, out, name, budget, time.time() if now is None else now)
+    if full:
+        return Answer(False, f"{full}; {_incident(fault, alike)}" if len(alike) >= _FEW else full)
+    return Answer(True, f"{len(out)} of {len(known)} nodes are out of service by the guard: there is room")
+
+
+def _full(
+    known: list[NodeState], out: list[NodeState], name: str, budget: Mapping[str, float], now: float
+) -> str:
+    """Which budget has no room for one more node; empty if all have."""
+    for what, group in [("the cluster", known), *_partitions(known, name)]:
         here, most = [node for node in out if node in group], limit(budget, len(group))
         if len(here) >= most:
-            return Answer(False, f"no room in the budget of {what}: {_count(here, most)}")
-    lately, most = _within_the_hour(out, time.time() if now is None else now), int(budget["per_hour"])
-    if len(lately) >= most:
-        return Answer(False, f"no room in the budget of an hour: {_count(lately, most)}")
-    return Answer(True, f"{len(out)} of {len(known)} nodes are out of service by the guard: there is room")
+            return f"no room in the budget of {what}: {_count(here, most)}"
+    lately, most = _within_the_hour(out, now), int(budget["per_hour"])
+    return f"no room in the budget of an hour: {_count(lately, most)}" if len(lately) >= most else ""
+
+
+def _incident(fault: str, alike: list[NodeState]) -> str:
+    """What several nodes with one and the same fault, on whichever device, are."""
+    return f"{fault} on {len(alike) + 1} nodes is one incident, look for what they share: no more drains"
 
 
 def _within_the_hour(out: list[NodeState], now: float) -> list[NodeState]:
@@ -79,6 +97,11 @@ def _within_the_hour(out: list[NodeState], now: float) -> list[NodeState]:
 def _partitions(nodes: list[NodeState], name: str) -> list[tuple[str, list[NodeState]]]:
     own = next((node.partitions for node in nodes if node.name == name), ())
     return [(f"partition {one}", [node for node in nodes if one in node.partitions]) for one in own]
+
+
+def _fault(reason: str) -> str:
+    parsed = reasons.parse(reason)
+    return parsed.fault if parsed is not None else ""
 
 
 def _same(node: NodeState, fault: str, device: str) -> bool:

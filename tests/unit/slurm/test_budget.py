@@ -122,12 +122,15 @@ def test_asking_one_by_one_never_passes_the_limit(size: int, nodes: int, percent
     numbers = list(range(size))
     order.shuffle(numbers)
     for number in numbers:
-        if budget.room(known, f"c{number}", plan, "gpu_remap.failure", "device", "gpu5"):
-            known[number] = node(f"c{number}", "IDLE+DRAIN", OURS)
+        fault = f"gpu_xid.{number}"
+        if budget.room(known, f"c{number}", plan, fault, "device", "gpu5"):
+            known[number] = node(f"c{number}", "IDLE+DRAIN", f"SG:{fault} gpu5")
     assert len(budget.drained(known)) == budget.limit(plan, size)
 
 
-@pytest.mark.parametrize(("minutes_ago", "fits"), [([1, 30], True), ([1, 30, 59], False), ([1, 30, 61], True)])
+@pytest.mark.parametrize(
+    ("minutes_ago", "fits"), [([1, 30], True), ([1, 30, 59], False), ([1, 30, 61], True)]
+)
 def test_so_many_in_an_hour(minutes_ago: list[int], fits: bool) -> None:
     now = 1_700_000_000.0
     nodes = cluster(100)
