@@ -117,7 +117,7 @@ def _allocation(outcome: RunOutcome, context: Context) -> dict[str, Any] | None:
 
 def _coverage(outcome: RunOutcome, context: Context) -> dict[str, str]:
     """What this run could not see, by source; empty when it saw all."""
-    gaps = dict(outcome.reading.problems)
+    gaps = {**outcome.reading.partial, **outcome.reading.problems}
     gaps.update({hang.key or hang.probe: "hung" for hang in outcome.reading.hangs})
     kmsg = outcome.reading.facts.get("kmsg")
     if isinstance(kmsg, dict) and (kmsg.get("gap") or kmsg.get("overflow")):

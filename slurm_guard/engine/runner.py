@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GROUPS = {"nvml": "nvml", "mounts": "mounts"}
 _MOST_BYTES = 16 << 20
+_USED_UP = "not read: the time for this run was used up"
 
 
 class Hang:
@@ -56,13 +57,17 @@ class Hang:
 
 
 class Reading:
-    """What all probes of a run gave: facts by probe, problems by probe, and the hangs."""
+    """What all probes of a run gave: facts by probe, problems by probe, and the hangs.
 
-    __slots__ = ("facts", "hangs", "problems")
+    `partial` names the probes that gave only a part of their facts, and why.
+    """
+
+    __slots__ = ("facts", "hangs", "partial", "problems")
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
         self.problems: dict[str, str] = {}
+        self.partial: dict[str, str] = {}
         self.hangs: list[Hang] = []
 
 
@@ -161,9 +166,8 @@ def _receive(run: _GroupRun, reading: Reading) -> bool:
 
 
 def _take(run: _GroupRun, reading: Reading, what: str, probe: str, key: str, payload: Any) -> None:
-    if what == "start":
-        run.busy = (probe, key)
-    elif what == "item":
+    run.busy = (probe, key) if what == "start" else (probe, "") if what == "item" else None
+    if what == "item":
         reading.facts.setdefault(probe, []).append(payload)
     elif what == "facts":
         reading.facts[probe] = payload
@@ -205,15 +209,17 @@ def _give_up(
     _close(run, poll, by_pipe)
     probe, key = run.busy or (run.remaining[0], "")
     confirmed = child.kill_and_leave(run.pid)
-    _note_hang(reading, Hang(probe, key, run.pid, confirmed), request)
-    if not key:
-        run.remaining = [name for name in run.remaining if name != probe]
+    # A child that had not come to its first question, or to its next mount, has met no hang: it was late.
+    if confirmed or key or (run.busy and probe not in reading.facts):
+        _note_hang(reading, Hang(probe, key, run.pid, confirmed), request)
+        if not key:
+            run.remaining = [name for name in run.remaining if name != probe]
     if run.remaining and not past_end:
         _start(run, poll, by_pipe, places, request)
         return
     for name in run.remaining:
-        if name not in reading.facts:
-            reading.problems.setdefault(name, "not read: the time for this run was used up")
+        left_out = reading.partial if name in reading.facts else reading.problems
+        left_out.setdefault(name, _USED_UP)
 
 
 def _note_hang(reading: Reading, hang: Hang, request: Facts) -> None:
