@@ -1,6 +1,6 @@
-"""`sguard drains`: what is out of service because of slurm_guard, why, and what happens next."""
+"""`sguard drains`: what is out of service because of slurm_guard, what is not, why, and what comes next."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,8 +8,6 @@ from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
 
 if TYPE_CHECKING:
-    from slurm_guard.cli.fleet import Slurm
-    from slurm_guard.cli.outlook import Drained
     from slurm_guard.store import Store
 
 
@@ -23,14 +21,16 @@ def drains(
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> int:
-    """List nodes that slurm_guard drained, and what happens next.
+    """List nodes that slurm_guard drained or should have, and what is next.
 
-    Slurm's own word counts where it can be asked; else the records'. Ends with 1 if a node is drained.
-    `--history` lists what was done instead, from `now-7days` on.
+    A node in service with an open fault that calls for a drain is listed too. Slurm's own word counts
+    where it can be asked; else the records'. Ends with 1 if there is any such node. `--history` lists what
+    was done instead, from `now-7days` on.
     """
     from slurm_guard.cli import fleet
     from slurm_guard.cli.results import open_results
     from slurm_guard.cli.timeforms import milliseconds
+    from slurm_guard.report import drains as report
 
     host = Host(root)
     names = fleet.expand(nodes)
@@ -39,65 +39,29 @@ def drains(
         if history:
             return _history(store, names, window, as_json)
         slurm = fleet.ask_slurm(host)
-        found = _drained(store, host, slurm, names)
+        page = report.build(store, host.plan, slurm, names)
     if as_json:
-        output.emit_json(
-            "drains", {"drains": [_row(one) for one in found], "slurm_problem": slurm.problem or None}
-        )
+        output.emit_json("drains", page)
     else:
-        _print(found)
+        text = report.text(page)
+        print(text, end="")
+        if not text:
+            output.note("No node is drained by slurm_guard, and none should be.")
         fleet.warn_unreachable(slurm, True)
-    return 1 if found else 0
-
-
-def _drained(store: "Store", host: Host, slurm: "Slurm", names: list[str] | None) -> "list[Drained]":
-    from slurm_guard.cli.outlook import look
-    from slurm_guard.store.fleet import node_states
-
-    known = {state.node: state for state in node_states(store, names)}
-    wanted = sorted({*known, *slurm.nodes}) if names is None else names
-    found = []
-    for name in wanted:
-        told = slurm.nodes.get(name)
-        if slurm.reachable and told is None:
-            continue
-        one = look(host.plan, name, told, known.get(name))
-        if one is not None:
-            found.append(one)
-    return found
-
-
-def _row(one: "Drained") -> dict[str, Any]:
-    from slurm_guard.report.layout import iso
-
-    return {
-        "node": one.node,
-        "reason": one.reason,
-        "since": iso(one.since),
-        "ours": one.ours,
-        "state": one.state,
-        "next": one.next,
-    }
-
-
-def _print(found: "list[Drained]") -> None:
-    from slurm_guard.report.layout import when
-
-    if not found:
-        output.note("No node is drained by slurm_guard.")
-        return
-    rows = [(one.node, one.state or "?", when(one.since), one.reason, one.next) for one in found]
-    output.table(("node", "slurm", "since (UTC)", "reason", "next"), rows)
+    return 1 if page["drains"] or page["not_drained"] else 0
 
 
 def _history(
     store: "Store", names: list[str] | None, window: tuple[int | None, int | None], as_json: bool
 ) -> int:
-    from slurm_guard.report import drains as report
+    from slurm_guard.report import history as report
 
     page = report.build(store, names, *window)
     if as_json:
-        output.emit_json("drain_history", {**page, "kind": "drain_history"})
+        output.emit_json("drain_history", page)
     else:
-        print(report.text(page).rstrip("\n"))
+        text = report.text(page)
+        print(text, end="")
+        if not text:
+            output.note("Nothing was done in this time.")
     return 0

@@ -9,6 +9,7 @@ import click
 from slurm_guard.cli import output
 from slurm_guard.cli.door import ask, door
 from slurm_guard.core.errors import NotFoundError, SlurmError
+from slurm_guard.report.outlook import Slurm
 
 if TYPE_CHECKING:
     from slurm_guard.cli.host import Host
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from slurm_guard.store.model import NodeState as KnownNode
 
 DEADLINE_S = 5.0
-
-
-class Slurm:
-    """What Slurm said of its nodes at one moment: `nodes` by name, or `problem` why there is nothing."""
-
-    def __init__(self, nodes: list[NodeState], problem: str = "") -> None:
-        self.nodes = {node.name: node for node in nodes}
-        self.problem = problem
-
-    @property
-    def reachable(self) -> bool:
-        """True if Slurm answered."""
-        return not self.problem
 
 
 def ask_slurm(host: Host, *, wanted: bool = True) -> Slurm:

@@ -30,7 +30,9 @@ COMMANDS: dict[str, Entry] = {
     "job": Entry("job", "job", "Say what was wrong with a job, whose fault it was and what to do."),
     "node": Entry("node", "node", "Show what is known of one node: faults, jobs, actions."),
     "nodes": Entry("nodes", "nodes", "List nodes with their last result."),
-    "drains": Entry("drains", "drains", "List nodes that slurm_guard drained, and what happens next."),
+    "drains": Entry(
+        "drains", "drains", "List nodes that slurm_guard drained or should have, and what is next."
+    ),
     "drain": Entry("drain", "drain", "Drain a node, never overwriting anybody else's reason."),
     "resume": Entry("resume", "resume", "Return a node that slurm_guard drained to service."),
     "check": Entry("check", "app", "List, explain and run health checks."),

@@ -1,6 +1,6 @@
 """`sguard node`: the report on one node."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,10 +10,7 @@ from slurm_guard.core.errors import NotFoundError
 from slurm_guard.core.outcome import PASS, SKIP
 
 if TYPE_CHECKING:
-    from slurm_guard.cli.fleet import Slurm
-    from slurm_guard.store.model import NodeState
-
-WIDTH = 80
+    from slurm_guard.report.outlook import Slurm
 
 
 def node(
@@ -41,15 +38,14 @@ def node(
     with open_results(host) as store:
         known = fleet.known_node(store, name, cluster)
         try:
-            page = report.build(store, name, *window, known.cluster if known is not None else cluster)
+            where = known.cluster if known is not None else cluster
+            page = report.build(store, name, *window, where, plan=host.plan, slurm=slurm)
         except NotFoundError as error:
             raise _not_on_record(name, slurm, error) from None
-    page["slurm"] = _slurm(host, name, slurm, known)
     if as_json:
         output.emit_json("node", page)
     else:
         print(report.text(page).rstrip("\n"))
-        _print_slurm(page["slurm"])
         fleet.warn_unreachable(slurm, not no_slurm)
     return 0 if page["status"] in (PASS, SKIP) and not page["open_faults"] and not page["drained"] else 1
 
@@ -60,29 +56,3 @@ def _not_on_record(name: str, slurm: "Slurm", error: NotFoundError) -> NotFoundE
         return error
     advice = "ingest its spool, or run `sguard doctor` on it"
     return NotFoundError(f"{name} is {told} in Slurm, but no run of it is on record: {advice}")
-
-
-def _slurm(host: Host, name: str, slurm: "Slurm", known: "NodeState | None") -> dict[str, Any]:
-    """What Slurm says of the node, and what comes next if slurm_guard drained it."""
-    from slurm_guard.cli.outlook import look
-
-    told = slurm.nodes.get(name)
-    drained = look(host.plan, name, told, known)
-    return {
-        "state": str(told) if told is not None else None,
-        "reason": told.reason if told is not None else None,
-        "next": drained.next if drained is not None else None,
-        "problem": slurm.problem or None,
-    }
-
-
-def _print_slurm(said: dict[str, Any]) -> None:
-    from slurm_guard.report.layout import section, wrap
-
-    lines: list[str] = []
-    if said["state"]:
-        lines += wrap(f"{said['state']} {said['reason'] or ''}", WIDTH, "  ")
-    if said["next"]:
-        lines += wrap(said["next"], WIDTH, "  ")
-    if lines:
-        print("\n".join(section("SLURM", lines)))

@@ -1,15 +1,12 @@
 """`sguard nodes`: all nodes, those that need a look first."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
 from slurm_guard.core.outcome import PASS, SKIP
-
-if TYPE_CHECKING:
-    from slurm_guard.cli.fleet import Slurm
 
 
 def nodes(
@@ -35,25 +32,13 @@ def nodes(
     chosen = fleet.choose(names, fleet.in_partition(slurm, partition))
     with open_results(host) as store:
         # Records from before the first plan name no cluster: without this, nodes would be listed twice.
-        page = report.build(store, chosen, cluster or host.plan.cluster or None)
-    _add_slurm(page, slurm, everything=chosen is None)
+        page = report.build(store, chosen, cluster or host.plan.cluster or None, slurm=slurm)
     if as_json:
         output.emit_json("nodes", page)
     else:
         print(report.text(page).rstrip("\n"))
         fleet.warn_unreachable(slurm, not no_slurm)
     return 1 if any(_is_bad(row) for row in page["nodes"]) else 0
-
-
-def _add_slurm(page: dict[str, Any], slurm: "Slurm", *, everything: bool) -> None:
-    """Add Slurm's state to each node, and the nodes that only Slurm knows."""
-    for row in page["nodes"]:
-        told = slurm.nodes.get(row["node"])
-        row["slurm"] = None if told is None else {"state": str(told), "reason": told.reason or None}
-    page["slurm_problem"] = slurm.problem or None
-    if everything:
-        known = {row["node"] for row in page["nodes"]}
-        page["not_on_record"] = sorted(set(slurm.nodes) - known)
 
 
 def _is_bad(row: dict[str, Any]) -> bool:

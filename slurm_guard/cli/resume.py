@@ -27,7 +27,7 @@ def resume(
     """
     from slurm_guard import actions
     from slurm_guard.cli.door import door
-    from slurm_guard.cli.outlook import open_faults
+    from slurm_guard.report.outlook import open_faults
 
     host = Host(root)
     known = _known(host, node)

@@ -1,4 +1,6 @@
-"""Drains, refusals and resumes: `build` makes the JSON object, `text` a list of it."""
+"""Which nodes are out because of the guard, and which are in service though a fault calls for a drain:
+`build` makes the JSON object, `text` the page.
+"""
 
 from __future__ import annotations
 
@@ -6,63 +8,128 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
-from slurm_guard.report.layout import iso, section, table, unix, when, wrap
-from slurm_guard.report.node import action_line, action_of
+from slurm_guard.core.policy import DRAIN_TIERS
+from slurm_guard.report.actions import sentence
+from slurm_guard.report.layout import clean, iso, span, unix, when, wrap
+from slurm_guard.report.open_faults import Trouble, fault_lines
+from slurm_guard.report.outlook import look
 from slurm_guard.store import fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from slurm_guard.core.plan import Plan
+    from slurm_guard.report.outlook import Slurm
     from slurm_guard.store import Store
+    from slurm_guard.store.model import NodeState
 
 SCHEMA = "1.0"
 WIDTH = 80
-_MOST_LINES = 40
 
 
 def build(
-    store: Store,
-    nodes: Iterable[str] | None = None,
-    since: int | None = None,
-    until: int | None = None,
-    cluster: str | None = None,
+    store: Store, plan: Plan, slurm: Slurm, names: Iterable[str] | None = None, now: int | None = None
 ) -> dict[str, Any]:
-    """Which nodes we hold drained, and the history of drains, refusals and resumes in [since, until] (ms).
+    """What is drained by us, and what is not although it should be; of all nodes or those named.
 
-    `drained` is what the records say; Slurm's own word may differ, since an admin may have resumed a node.
-    Raises StoreError if the store fails.
+    Slurm's own word counts where it answered, else the records'. `now` is in milliseconds. Raises StoreError
+    if the store fails.
     """
-    wanted = None if nodes is None else list(nodes)
-    standing = [
-        one.drained_by for one in fleet.node_states(store, wanted, cluster) if one.drained_by is not None
-    ]
-    history = fleet.drains(store, since, until, wanted, cluster)
+    wanted = None if names is None else list(names)
+    known = {state.node: state for state in _latest(fleet.node_states(store, wanted))}
+    drained, open_ones = [], []
+    for name in sorted({*known, *slurm.nodes}) if wanted is None else wanted:
+        trouble = Trouble(store, known[name]) if _is_worth_a_look(known.get(name)) else None
+        row = _drained(plan, slurm, name, trouble)
+        if row is not None:
+            drained.append(row)
+        elif trouble is not None and not slurm.is_out(name):
+            open_ones += _not_drained(slurm, trouble)
     return {
         "schema": SCHEMA,
         "kind": "drains",
-        "generated": iso(round(time.time() * 1000)),
+        "generated": iso(round(time.time() * 1000) if now is None else now),
         "guard_version": __version__,
-        "from": iso(since),
-        "to": iso(until),
-        "drained": [action_of(one) for one in sorted(standing, key=lambda one: one.at)],
-        "history": [action_of(one) for one in history],
+        "drains": drained,
+        "not_drained": open_ones,
+        "slurm_problem": slurm.problem or None,
     }
 
 
+def _latest(states: Iterable[NodeState]) -> list[NodeState]:
+    """One state per name: of a node that is on record under two clusters, the one seen last comes last."""
+    return sorted(states, key=lambda one: one.last.started if one.last is not None else 0)
+
+
+def _is_worth_a_look(state: NodeState | None) -> bool:
+    return state is not None and bool(state.open_faults or state.drained_by)
+
+
+def _drained(plan: Plan, slurm: Slurm, name: str, trouble: Trouble | None) -> dict[str, Any] | None:
+    """A node that is out because of the guard; None for any other."""
+    told = slurm.nodes.get(name)
+    if slurm.reachable and told is None:
+        return None
+    one = look(plan, name, told, trouble.state if trouble is not None else None)
+    if one is None:
+        return None
+    how = trouble.drain() if trouble is not None else None
+    return {
+        "node": name,
+        "state": one.state or None,
+        "reason": one.reason,
+        "since": iso(how.at if told is None and how is not None else one.since),
+        "ours": one.ours,
+        "guard": sentence(how.as_dict()) if how is not None else None,
+        "guard_at": iso(how.at) if how is not None else None,
+        "open_faults": _grave(trouble, slurm),
+        "next": one.next,
+    }
+
+
+def _not_drained(slurm: Slurm, trouble: Trouble) -> list[dict[str, Any]]:
+    name, grave = trouble.state.node, _grave(trouble, slurm)
+    state = str(slurm.nodes[name]) if name in slurm.nodes else None
+    return [{"node": name, "state": state, "open_faults": grave}] if grave else []
+
+
+def _grave(trouble: Trouble | None, slurm: Slurm) -> list[dict[str, Any]]:
+    """The open faults that call for a drain."""
+    found = trouble.open_faults(slurm.is_out(trouble.state.node)) if trouble is not None else []
+    return [one for one in found if one["tier"] in DRAIN_TIERS]
+
+
 def text(report: dict[str, Any], width: int = WIDTH) -> str:
-    """The page of the list; every line fits `width` columns, times are UTC."""
-    rows = [
-        (one["node"], when(unix(one["at"])), one["user"] or one["by"], one["reason"] or one["fault"])
-        for one in report["drained"]
-    ]
-    lines = [f"{len(rows)} drained by slurm_guard" if rows else "No node is drained by slurm_guard."]
-    if rows:
-        lines += table([("NODE", "SINCE (UTC)", "BY", "REASON"), *rows], width, most=(24, 19, 12))
-    history: list[str] = []
-    for one in report["history"][:_MOST_LINES]:
-        history += wrap(action_line(one, with_node=True), width, "  ", "    ")
-    more = len(report["history"]) - _MOST_LINES
-    if more > 0:
-        history.append(f"  and {more} more")
-    lines += section("HISTORY, newest first", history or ["  None on record."])
-    return "\n".join(lines) + "\n"
+    """The page; every line fits `width` columns. Empty if there is nothing to say."""
+    now = unix(report["generated"]) or 0
+    lines: list[str] = []
+    if report["drains"]:
+        lines.append(f"DRAINED BY SLURM_GUARD: {_nodes(report['drains'])} (times are UTC)")
+    for row in report["drains"]:
+        lines += _row(row, now, width)
+    if report["not_drained"]:
+        title = f"NOT DRAINED, THOUGH A FAULT CALLS FOR IT: {_nodes(report['not_drained'])}"
+        lines += ["", title] if lines else [f"{title} (times are UTC)"]
+    for row in report["not_drained"]:
+        lines += wrap(f"{row['node']}  {row['state'] or '?'}", width, "  ", "      ")
+        for one in row["open_faults"]:
+            lines += fault_lines(one, now, width, "      ")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _nodes(rows: list[Any]) -> str:
+    return f"{len(rows)} node" + ("s" if len(rows) != 1 else "")
+
+
+def _row(row: dict[str, Any], now: int, width: int) -> list[str]:
+    since = unix(row["since"])
+    head = f"{row['node']}  {row['state'] or '?'}  {clean(row['reason'])}"
+    lines = wrap(head, width, "  ", "      ")
+    lines += wrap(f"since {when(since)} ({span(None if since is None else now - since)})", width, "      ")
+    if row["guard"]:
+        at = when(unix(row["guard_at"]), date=False)
+        lines += wrap(f"guard: {at} {row['guard']}", width, "      ", "        ")
+    lines += wrap(f"next: {row['next']}", width, "      ", "        ")
+    for one in row["open_faults"]:
+        lines += fault_lines(one, now, width, "      ", guard=False)
+    return lines

@@ -86,8 +86,7 @@ def _without_runs(job_id: int, accounting: Any, cluster: str | None) -> dict[str
     given = [accounting] if isinstance(accounting, Mapping) else list(accounting or ())
     known = [one for one in given if not one.get("problem") and one.get("state")]
     if not known:
-        hint = "run `sguard ingest DIR` on the nodes' spools, or name the cluster with -M"
-        raise NotFoundError(f"job {job_id} is not on record{f' for {cluster}' if cluster else ''}; {hint}")
+        raise NotFoundError(_nobody_knows(job_id, cluster, given, asked=accounting is not None))
     last = known[-1]
     return {
         "schema": SCHEMA,
@@ -103,6 +102,18 @@ def _without_runs(job_id: int, accounting: Any, cluster: str | None) -> dict[str
         "slurm_nodes": last.get("nodes") or None,
         "runs": [],
     }
+
+
+def _nobody_knows(
+    job_id: int, cluster: str | None, given: Sequence[Mapping[str, Any]], *, asked: bool
+) -> str:
+    """Which ways to a job are missing: the records here, and Slurm's own word."""
+    where = f" of cluster {cluster}" if cluster else ""
+    here = f"job {job_id} is not on record here: no run of a hook{where} names it"
+    why = next((str(one["problem"]) for one in given if one.get("problem")), "it knows no such job")
+    slurm = f"and Slurm tells nothing: {why}" if asked else "and Slurm was not asked"
+    cure = "`sguard ingest DIR` takes in the nodes' spools, -M names another cluster"
+    return f"{here}, {slurm}; {cure}"
 
 
 def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:

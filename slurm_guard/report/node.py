@@ -7,71 +7,115 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.report.layout import iso, section, span, table, unix, when, wrap
+from slurm_guard.report.actions import events, sentence
+from slurm_guard.report.layout import iso
+from slurm_guard.report.node_text import text
+from slurm_guard.report.open_faults import Trouble, finding_of
+from slurm_guard.report.outlook import Slurm, look
 from slurm_guard.store import fleet, jobs, queries
-from slurm_guard.store.model import CLEAN
 
 if TYPE_CHECKING:
+    from slurm_guard.core.plan import Plan
     from slurm_guard.store import Store
-    from slurm_guard.store.model import ActionRow, Allocation, FindingRow, Gap, NodeState, RunRow
+    from slurm_guard.store.model import ActionRow, Allocation, Gap, NodeState, RunRow
+
+__all__ = ["SCHEMA", "build", "text"]
 
 SCHEMA = "1.0"
-WIDTH = 80
 _MOST = 200
-_MOST_LINES = 10
+_WEEK_MS = 7 * 86_400_000
 
 
 def build(
-    store: Store, node: str, since: int | None = None, until: int | None = None, cluster: str | None = None
+    store: Store,
+    node: str,
+    since: int | None = None,
+    until: int | None = None,
+    cluster: str | None = None,
+    *,
+    plan: Plan | None = None,
+    slurm: Slurm | None = None,
+    now: int | None = None,
 ) -> dict[str, Any]:
     """The report on a node over [since, until] in milliseconds; by default the last seven days on record.
 
-    Raises NotFoundError if no run of the node is on record, StoreError if the store fails.
+    `slurm` is what Slurm said of its nodes, None if it was not asked; `plan` tells what comes next; `now` is
+    in milliseconds. Raises NotFoundError if no run of the node is on record, StoreError if the store fails.
     """
     states = fleet.node_states(store, [node], cluster)
     state = next((one for one in states if one.last is not None), None)
     if state is None or state.last is None:
         raise NotFoundError(f"node {node} is not on record; expected Slurm's NodeName, see `sguard nodes`")
-    until = state.last.ended if until is None else until
-    since = until - 7 * 86_400_000 if since is None else since
-    with store.read() as connection:
-        numbers = list(queries.node_numbers(connection, [node], state.cluster).values())
-        found = queries.findings(connection, nodes=numbers, since=since, until=until, most=_MOST)
-        done = queries.actions(connection, nodes=numbers, since=since, until=until, most=_MOST)
-        first = queries.first_run(connection, numbers, since, until)
-    gaps = [] if first is None else fleet.silences(store, node, first, until, state.cluster)
+    moment = round(time.time() * 1000) if now is None else now
+    # A node that fell silent weeks ago shows its last week.
+    until = max(moment, state.last.ended) if until is None else until
+    since = min(until, state.last.ended) - _WEEK_MS if since is None else since
+    asked = slurm if slurm is not None else Slurm(problem="not asked")
+    trouble = Trouble(store, state)
+    how = trouble.drain()
     return {
         "schema": SCHEMA,
         "kind": "node",
-        "generated": iso(round(time.time() * 1000)),
+        "generated": iso(moment),
         "guard_version": __version__,
         "from": iso(since),
         "to": iso(until),
-        **state_of(state),
-        "findings": [_finding(one) for one in found],
-        "actions": [action_of(one) for one in done],
-        "jobs": [_job(one) for one in jobs.jobs_on(store, node, since, until, state.cluster)[:_MOST]],
+        **state_of(state, asked),
+        "slurm_problem": asked.problem or None,
+        "next": _next(state, asked, plan),
+        "guard": sentence(how.as_dict()) if how is not None else None,
+        "guard_at": iso(how.at) if how is not None else None,
+        "open_faults": trouble.open_faults(asked.is_out(node)),
+        **_of_the_time(store, state, since, until),
+    }
+
+
+def _of_the_time(store: Store, state: NodeState, since: int, until: int) -> dict[str, Any]:
+    """Findings, events, jobs and gaps of a time, newest first."""
+    with store.read() as connection:
+        numbers = list(queries.node_numbers(connection, [state.node], state.cluster).values())
+        found = queries.findings(connection, nodes=numbers, since=since, until=until, most=_MOST)
+        done = queries.actions(connection, nodes=numbers, since=since, until=until, most=_MOST)
+        first = queries.first_run(connection, numbers, since, until)
+    gaps = [] if first is None else fleet.silences(store, state.node, first, until, state.cluster)
+    jobs_there = jobs.jobs_on(store, state.node, since, until, state.cluster)
+    return {
+        "findings": [finding_of(one) for one in found],
+        "actions": [one.as_dict() for one in reversed(events(done))],
+        "jobs": [_job(one) for one in jobs_there[:_MOST]],
         "gaps": [_gap(one) for one in gaps][-_MOST:],
     }
 
 
-def state_of(state: NodeState) -> dict[str, Any]:
+def _next(state: NodeState, slurm: Slurm, plan: Plan | None) -> str | None:
+    """What has to happen before the node is back in service; None if it is not out because of us."""
+    drained = look(plan, state.node, slurm.nodes.get(state.node), state) if plan is not None else None
+    return drained.next if drained is not None else None
+
+
+def state_of(state: NodeState, slurm: Slurm) -> dict[str, Any]:
     """A node's state as reports show it."""
-    drain = state.drained_by
+    drain, told = state.drained_by, slurm.nodes.get(state.node)
+    said = None
+    if told is not None:
+        since = told.reason_time * 1000 if told.reason_time else None
+        said = {"state": str(told), "reason": told.reason or None, "by": told.reason_user or None}
+        said["since"] = iso(since)
     return {
         "cluster": state.cluster,
         "node": state.node,
         "status": state.status,
+        "slurm": said,
         "last": None if state.last is None else _run(state.last),
-        "open_faults": [_finding(one) for one in state.open_faults],
-        "drained": None if drain is None else action_of(drain),
+        "open_faults": [finding_of(one) for one in state.open_faults],
+        "drained": None if drain is None else _drain(drain),
     }
 
 
-def action_of(one: ActionRow) -> dict[str, Any]:
-    """An action as reports show it."""
-    names = ("node", "action", "fault", "device", "reason", "outcome", "why", "answer", "by", "user", "mode")
-    return {"at": iso(one.at), **{name: getattr(one, name) for name in names}, "job_id": one.job_id}
+def _drain(one: ActionRow) -> dict[str, Any]:
+    """Our drain that still stands on record."""
+    names = ("fault", "device", "reason", "by", "user", "job_id")
+    return {"at": iso(one.at), **{name: getattr(one, name) for name in names}}
 
 
 def _run(run: RunRow) -> dict[str, Any]:
@@ -93,11 +137,6 @@ def _run(run: RunRow) -> dict[str, Any]:
     }
 
 
-def _finding(one: FindingRow) -> dict[str, Any]:
-    names = ("fault", "status", "device", "device_id", "message", "tier", "blame", "scope", "event", "remedy")
-    return {"at": iso(one.at), **{name: getattr(one, name) for name in names}}
-
-
 def _job(one: Allocation) -> dict[str, Any]:
     return {
         "job_id": one.job_id,
@@ -112,99 +151,3 @@ def _job(one: Allocation) -> dict[str, Any]:
 
 def _gap(one: Gap) -> dict[str, Any]:
     return {"from": iso(one.start), "to": iso(one.end), "why": one.why}
-
-
-def text(report: dict[str, Any], width: int = WIDTH) -> str:
-    """The page of a node report; every line fits `width` columns, times are UTC."""
-    last = report["last"]
-    machine = last["machine"]
-    where = f" on {report['cluster']}" if report["cluster"] else ""
-    lines = wrap(f"Node {report['node']}{where}: {report['status']}", width)
-    seen = f"last run {when(unix(last['at']))}, {last['hook']}, {last['status']}"
-    lines += wrap(
-        seen + (f", up {span(round(last['uptime_s'] * 1000))}" if last["uptime_s"] else ""), width, "  "
-    )
-    lines += wrap(f"machine {machine['machine_id'] or '-'}, serial {machine['serial'] or '-'}", width, "  ")
-    if last["plan"]["state"] not in ("ok", ""):
-        lines += wrap(f"plan: {last['plan']['problem'] or last['plan']['state']}", width, "  ")
-    if report["drained"]:
-        lines += wrap(f"drained by us: {action_line(report['drained'], with_node=False)}", width, "  ")
-    lines += section("OPEN FAULTS", _faults(report, width))
-    lines += section(
-        f"FINDINGS  {when(unix(report['from']))} to {when(unix(report['to']))}", _found(report, width)
-    )
-    lines += section("WHAT WAS DONE", _done(report, width))
-    lines += section("JOBS", _jobs(report, width))
-    lines += section("COVERAGE", _gaps(report, width))
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def action_line(one: dict[str, Any], *, with_node: bool) -> str:
-    """One action as a sentence."""
-    node = f" {one['node']}" if with_node else ""
-    reason = f' "{one["reason"]}"' if one["reason"] else ""
-    by = one["user"] or f"the {one['by']}"
-    said = f"{when(unix(one['at']))} {one['action']}{node}{reason}: {one['outcome']} by {by}"
-    return f"{said}; {one['why']}" if one["why"] else said
-
-
-def _faults(report: dict[str, Any], width: int) -> list[str]:
-    lines: list[str] = []
-    for one in report["open_faults"]:
-        where = f" {one['device']}" if one["device"] else ""
-        lines += wrap(f"{one['fault']}{where}: {one['message']}", width, "  ", "    ")
-        if one["remedy"]:
-            lines += wrap(one["remedy"], width, "    -> ", "       ")
-    if lines:
-        return lines
-    clean = report["last"]["status"] in CLEAN
-    told = "None." if clean else "None that would take the node out of service; see the findings below."
-    return wrap(told, width, "  ")
-
-
-def _found(report: dict[str, Any], width: int) -> list[str]:
-    """Findings, newest first; what repeats from run to run is one line with its count."""
-    kinds: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for one in report["findings"]:
-        kinds.setdefault((one["fault"], one["device"], one["status"]), []).append(one)
-    lines: list[str] = []
-    for (fault, device, status), some in list(kinds.items())[:_MOST_LINES]:
-        times = f", {len(some)} times since {when(unix(some[-1]['at']))}" if len(some) > 1 else ""
-        head = f"{when(unix(some[0]['at']))} {status} {fault} {device}".rstrip()
-        lines += wrap(f"{head}{times}: {some[0]['message']}", width, "  ", "    ")
-    if len(kinds) > _MOST_LINES:
-        lines.append(f"  and {len(kinds) - _MOST_LINES} more faults")
-    return lines or ["  None."]
-
-
-def _done(report: dict[str, Any], width: int) -> list[str]:
-    lines: list[str] = []
-    for one in report["actions"][:_MOST_LINES]:
-        lines += wrap(action_line(one, with_node=False), width, "  ", "    ")
-    return lines or ["  Nothing."]
-
-
-def _jobs(report: dict[str, Any], width: int) -> list[str]:
-    rows = [
-        (
-            one["job_id"],
-            one["user"] or "-",
-            when(unix(one["opened"])) if one["opened"] else "start not on record",
-            when(unix(one["closed"])) if one["closed"] else "no end on record",
-            f"exit {one['exit_code']}" if one["exit_code"] else "",
-        )
-        for one in report["jobs"][:_MOST_LINES]
-    ]
-    lines = table(rows, width, most=(12, 14))
-    more = len(report["jobs"]) - _MOST_LINES
-    return [*lines, f"  and {more} more"] if more > 0 else lines or ["  None on record."]
-
-
-def _gaps(report: dict[str, Any], width: int) -> list[str]:
-    lines: list[str] = []
-    for one in report["gaps"][-_MOST_LINES:]:
-        start, end = unix(one["from"]), unix(one["to"])
-        long = span((end or 0) - (start or 0))
-        lines += wrap(f"{when(start)} for {long}: {one['why']}", width, "  ", "    ")
-    silent = span(fleet.SILENCE_MS)
-    return lines or wrap(f"Complete: never more than {silent} without a run.", width, "  ")

@@ -9,6 +9,7 @@ from slurm_guard import __version__
 from slurm_guard.report.job_nodes import fold
 from slurm_guard.report.layout import iso, span, table, unix, wrap
 from slurm_guard.report.node import state_of
+from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import fleet
 from slurm_guard.store.model import CLEAN
 
@@ -24,16 +25,23 @@ SILENT_MS = fleet.SILENCE_MS
 
 
 def build(
-    store: Store, names: Iterable[str] | None = None, cluster: str | None = None, now: int | None = None
+    store: Store,
+    names: Iterable[str] | None = None,
+    cluster: str | None = None,
+    now: int | None = None,
+    slurm: Slurm | None = None,
 ) -> dict[str, Any]:
     """The state of all nodes on record, or of those named; `now` in milliseconds tells who is silent.
 
-    Raises StoreError if the store fails. Names that are not on record are listed under `not_on_record`.
+    `slurm` is what Slurm said of its nodes. Names that were asked for and are not on record are listed under
+    `not_on_record`, and so are Slurm's own nodes where all were asked for. Raises StoreError if the store
+    fails.
     """
+    asked = slurm if slurm is not None else Slurm(problem="not asked")
     wanted = None if names is None else list(names)
     moment = round(time.time() * 1000) if now is None else now
     rows = [
-        {**state_of(one), "silent_ms": None if one.last is None else max(0, moment - one.last.ended)}
+        {**state_of(one, asked), "silent_ms": None if one.last is None else max(0, moment - one.last.ended)}
         for one in fleet.node_states(store, wanted, cluster)
     ]
     known = {row["node"] for row in rows}
@@ -43,7 +51,8 @@ def build(
         "generated": iso(moment),
         "guard_version": __version__,
         "nodes": rows,
-        "not_on_record": [name for name in dict.fromkeys(wanted or ()) if name not in known],
+        "not_on_record": [n for n in dict.fromkeys(wanted or sorted(asked.nodes)) if n not in known],
+        "slurm_problem": asked.problem or None,
         "totals": _totals(rows),
     }
 
@@ -78,13 +87,13 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
     lines = wrap(summary or "No node is on record yet.", width)
     fine = [row for row in report["nodes"] if _is_fine(row)]
     rows = [
-        (row["node"], row["status"], _seen(row), "drained" if row["drained"] else "", _what(row))
+        (row["node"], row["status"], _slurm(row), _seen(row), _what(row))
         for row in report["nodes"]
         if not _is_fine(row)
     ]
     if rows:
-        titles = ("NODE", "STATUS", "LAST RUN", "", "OPEN FAULTS")
-        lines += ["", *table([titles, *rows], width, most=(24, 8, 14, 8))]
+        titles = ("NODE", "STATUS", "SLURM", "LAST RUN", "OPEN FAULTS")
+        lines += ["", *table([titles, *rows], width, most=(24, 8, 16, 14))]
     for title, some in (
         ("clean", [row for row in fine if not _is_silent(row)]),
         (f"silent for {span(SILENT_MS)} or more, clean before", [row for row in fine if _is_silent(row)]),
@@ -97,6 +106,13 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
     if report["not_on_record"]:
         lines += ["", *wrap(fold(report["not_on_record"]), width, "  not on record: ", "    ")]
     return "\n".join(lines) + "\n"
+
+
+def _slurm(row: dict[str, Any]) -> str:
+    """Slurm's state, or what the records know of it where it was not asked."""
+    if row["slurm"] is not None:
+        return str(row["slurm"]["state"])
+    return "drained" if row["drained"] else "?"
 
 
 def _seen(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
-from slurm_guard.core.outcome import FAIL, TIMEOUT
+from slurm_guard.core.outcome import FAIL, TIMEOUT, WARN
 from slurm_guard.core.policy import DRAIN_TIERS
 from slurm_guard.store import queries, schema
 from slurm_guard.store.model import ActionRow, Gap, NodeState, RunRow
@@ -205,7 +205,7 @@ def _state(
         return state
     resumed = max((action.at for action in done if action.action == "resume"), default=0)
     since = max(_booted(last), resumed)
-    open_now = [one for one in last.findings if one.status in (FAIL, TIMEOUT) or one.tier == "WARN"]
+    open_now = [one for one in last.findings if one.status in (FAIL, TIMEOUT, WARN)]
     # Nothing has proven the events of this boot gone that came after the last resume.
     open_now += [one for one in events if one.at >= since]
     state.open_faults = list({(one.fault, one.device): one for one in reversed(open_now)}.values())[::-1]

@@ -49,9 +49,9 @@ def test_nodes_lists_slurms_nodes_and_those_on_record(
     put(root, run_record("n1"))
     lose_gpu(root)
     found = answer(capsys, root, 1, "nodes")
-    assert [(one["node"], one["status"], one["slurm"]) for one in found["nodes"]] == [
-        ("n1", "pass", {"state": "IDLE", "reason": None}),
-        ("n2", "fail", {"state": "IDLE", "reason": None}),
+    assert [(one["node"], one["status"], one["slurm"]["state"]) for one in found["nodes"]] == [
+        ("n1", "pass", "IDLE"),
+        ("n2", "fail", "IDLE"),
     ]
     assert found["not_on_record"] == ["n10"]
     assert found["nodes"][1]["open_faults"][0]["fault"] == "gpu_count.lost"
@@ -158,7 +158,10 @@ def test_drains_on_record_that_slurm_does_not_confirm(
 ) -> None:
     lose_gpu(root)
     slurm.known["n2"] = idle("n2")
-    assert answer(capsys, root, 0, "drains")["drains"] == []
+    found = answer(capsys, root, 1, "drains")
+    assert found["drains"] == []
+    assert [one["node"] for one in found["not_drained"]] == ["n2"]
+    assert "somebody put the node back" in found["not_drained"][0]["open_faults"][0]["next"]
     slurm.error = DOWN
     assert run(root, "drains") == 1
     captured = capsys.readouterr()
@@ -189,7 +192,7 @@ def test_history_has_a_window(root: Path, slurm: StubGateway, capsys: pytest.Cap
     assert run(root, "drains", "--history", "-S", "soon") == 2
     assert "-S" in capsys.readouterr().err
     assert run(root, "drains", "--history") == 0
-    assert 'drain n2 "SG:gpu_count.lost gpu3": done' in capsys.readouterr().out
+    assert 'healthcheck drained n2 "SG:gpu_count.lost gpu3"' in capsys.readouterr().out
 
 
 def test_node_page(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,12 +200,10 @@ def test_node_page(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
     assert run(root, "node", "n2") == 1
     page = capsys.readouterr().out
-    assert page.startswith("Node n2 on lab: fail\n")
+    assert page.startswith("Node n2 on lab: fail (times are UTC)\n")
     assert "gpu_count.lost gpu3" in page
-    said = page[page.index("\nSLURM\n") :]
-    assert said == (
-        "\nSLURM\n  IDLE+DRAIN SG:gpu_count.lost gpu3\n  stays until repaired; open: gpu_count.lost gpu3\n"
-    )
+    assert "\n  Slurm: IDLE+DRAIN SG:gpu_count.lost gpu3, by root since 20" in page
+    assert "\n  next: stays until repaired; open: gpu_count.lost gpu3\n" in page
     found = answer(capsys, root, 1, "node", "n2")
     assert found["open_faults"][0]["fault"] == "gpu_count.lost"
     assert found["slurm"]["state"] == "IDLE+DRAIN"
@@ -225,9 +226,9 @@ def test_a_node_without_slurm(root: Path, slurm: StubGateway, capsys: pytest.Cap
     slurm.error = DOWN
     assert run(root, "node", "n1") == 0
     captured = capsys.readouterr()
-    assert "SLURM" not in captured.out
+    assert "Slurm" not in captured.out
     assert captured.err == f"sguard: without Slurm's own states: {DOWN}\n"
-    assert answer(capsys, root, 0, "node", "n1", "--no-slurm")["slurm"]["problem"] == "not asked (--no-slurm)"
+    assert answer(capsys, root, 0, "node", "n1", "--no-slurm")["slurm_problem"] == "not asked (--no-slurm)"
 
 
 def test_ingest_takes_spools_of_many_nodes(

@@ -123,7 +123,13 @@ def test_a_job_that_only_slurm_knows_is_never_healthy(
 
 def test_nobody_knows_the_job(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, "43") == 20
-    assert "job 43 is not on record" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "job 43 is not on record here: no run of a hook names it" in said
+    assert "Slurm tells nothing: slurmctld no longer knows the job" in said
+    assert run(root, "43", "--no-slurm", "--json") == 20
+    captured = capsys.readouterr()
+    assert "Slurm was not asked (--no-slurm)" in captured.err
+    assert captured.out == ""
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "4.2", "42.batch", "42_", "42+", "1" * 11])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.unit.store.factory import action, action_record, at, finding, job, run
@@ -118,6 +119,34 @@ def a_refusal_and_a_requeue() -> Records:
         action_record("gx05", 0.21, again, by="epilog", parent=epilog["run_id"]),
         *healthy(8103, "gx06", "gx06", 4, 30, restart=1),
     ]
+
+
+def three_faults() -> Records:
+    """gx05 is drained; gx06 saw its fault once, gx07 observes, gx08 is held, gx09 was put back by hand."""
+    full = "no room in the budget of the cluster: 2 of at most 2 are drained (gx05, gx09)"
+    fault = ("gpu_count.lost", "gpu3")
+    decided = {"fault": fault[0], "device": fault[1], "tier": "DRAIN_REBOOT", "mode": "enforce"}
+    records = [one for one in a_refusal_and_a_requeue() if one["node"] == "gx05"]
+    records = [moved(one, 60) for one in records]
+    once = {"action": "tell", **decided, "why": "seen in 1 run(s), 2 of 3 are needed"}
+    records.append(run("healthcheck", "gx06", 70, LOST, decisions=[once]))
+    for minute in range(40, 75, 5):
+        planned = action("drain", minute, *fault, "observed", why="tier DRAIN_REBOOT")
+        records.append(run("healthcheck", "gx07", minute, LOST, actions=[planned], mode="observe"))
+        queued = action("drain", minute, *fault, "queued", why="tier DRAIN_REBOOT")
+        seen = run("healthcheck", "gx08", minute, LOST, XID45, actions=[queued])
+        held = action("drain", minute + 0.1, *fault, "held", why=full)
+        records += [seen, action_record("gx08", minute + 0.1, held, parent=seen["run_id"])]
+    lost = run("epilog", "gx09", 50, LOST, actions=[action("drain", 50, *fault, why="drained: x")])
+    return [*records, lost, run("healthcheck", "gx09", 70, LOST)]
+
+
+def moved(record: dict[str, Any], minutes: float) -> dict[str, Any]:
+    """A record of the same hour, that much later."""
+    hours = int(minutes // 60)
+    text = json.dumps(record).replace("T08:", f"T{8 + hours:02d}:").replace("T07:", f"T{7 + hours:02d}:")
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def runs_missing() -> Records:

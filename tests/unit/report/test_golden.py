@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.report import drains, job, node, nodes
+from slurm_guard.core.plan import Plan
+from slurm_guard.report import drains, history, job, node, nodes
 from slurm_guard.report.layout import columns_of
+from slurm_guard.report.outlook import Slurm
+from slurm_guard.slurm.gateway import NodeState
 from slurm_guard.store import open_store
 from slurm_guard.store.record import parse
 from slurm_guard.store.writer import ingest
@@ -29,6 +32,25 @@ def told(state: str, code: str, start: float, end: float, nodes: str, **more: An
     who = {"user": "mira", "account": "vision", "name": "sft-7b", "partition": "train"}
     return {"state": state, "exit_code": code, "nodes": nodes, **times, **who, **more}
 
+
+def plan() -> Plan:
+    """A plan that drains, and lets nodes return, by itself."""
+    return Plan({"profiles": [], "default_profile": {"modes": [["*", "*", "enforce"]]}}, "gx01")
+
+
+def in_slurm(name: str, reason: str = "", minutes: float = 0, *flags: str) -> NodeState:
+    """A node as Slurm knows it."""
+    at_s = ms(minutes) // 1000 if reason else None
+    by = "root" if reason else ""
+    return NodeState(name, "idle", flags, reason=reason, reason_user=by, reason_time=at_s)
+
+
+SLURM = Slurm(
+    [
+        in_slurm("gx05", "SG:fs_mounts.hung /scratch", 60.1, "DRAIN"),
+        *(in_slurm(f"gx{number:02d}") for number in (6, 7, 8, 9, 20)),
+    ]
+)
 
 REPORTS: dict[str, tuple[stories.Records, Any]] = {
     "job_healthy": (
@@ -57,19 +79,35 @@ REPORTS: dict[str, tuple[stories.Records, Any]] = {
     ),
     "job_hostile_text": (stories.hostile_text(), lambda s: job.build(s, 8106)),
     "job_without_runs": ([], lambda s: job.build(s, 8107, told("FAILED", "1:0", 0, 30, "gx[01-02]"))),
-    "node": (stories.a_nodes_week(), lambda s: node.build(s, "gx03")),
+    "node": (stories.a_nodes_week(), lambda s: node.build(s, "gx03", now=ms(181))),
+    "node_held": (
+        stories.three_faults(),
+        lambda s: node.build(s, "gx08", plan=plan(), slurm=SLURM, now=ms(75)),
+    ),
     "nodes": (
         [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_healthy_job()],
         lambda s: nodes.build(s, now=ms(181)),
     ),
     "nodes_none": ([], lambda s: nodes.build(s, ["gx01"], now=ms(0))),
-    "drains": (
-        [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_refusal_and_a_requeue()],
-        drains.build,
+    "drains": (stories.three_faults(), lambda s: drains.build(s, plan(), SLURM, now=ms(75))),
+    "drains_without_slurm": (
+        stories.three_faults(),
+        lambda s: drains.build(s, plan(), Slurm(problem="sinfo did not answer"), now=ms(75)),
     ),
-    "drains_none": ([], drains.build),
+    "drains_none": ([], lambda s: drains.build(s, plan(), SLURM, ["gx20"], now=ms(75))),
+    "drain_history": (
+        [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_refusal_and_a_requeue()],
+        history.build,
+    ),
+    "drain_history_none": ([], history.build),
 }
-TEXTS = {"job": job.text, "node": node.text, "nodes": nodes.text, "drains": drains.text}
+TEXTS = {
+    "job": job.text,
+    "node": node.text,
+    "nodes": nodes.text,
+    "drains": drains.text,
+    "drain_history": history.text,
+}
 
 
 def built(folder: Path, name: str) -> dict[str, Any]:
@@ -105,7 +143,8 @@ def test_every_report_is_json_and_every_key_is_documented(
     tmp_path: Path, name: str, repository: Path
 ) -> None:
     report = json.loads(json.dumps(built(tmp_path, name), allow_nan=False))
-    assert (report["schema"], report["kind"]) == ("1.0", name.partition("_")[0])
+    assert report["schema"] == "1.0"
+    assert name.startswith(report["kind"])
     page = (repository / "docs" / "job-report.md").read_text()
     assert {key for key in keys(report) if f"`{key}`" not in page} == set()
 
@@ -131,9 +170,16 @@ def store(tmp_path: Path) -> Any:
 
 
 def test_what_nobody_knows_is_not_found(store: Store) -> None:
-    for accounting in (None, [], {"problem": "sacct is not there"}):
-        with pytest.raises(NotFoundError, match=r"job 4 is not on record.*sguard ingest"):
+    ways: list[tuple[Any, str]] = [
+        (None, "Slurm was not asked"),
+        ([], "Slurm tells nothing: it knows no such job"),
+        ({"problem": "sacct is not there"}, "Slurm tells nothing: sacct is not there"),
+    ]
+    for accounting, said in ways:
+        with pytest.raises(NotFoundError, match=rf"job 4 is not on record here.*{said}.*sguard ingest"):
             job.build(store, 4, accounting)
+    with pytest.raises(NotFoundError, match="no run of a hook of cluster lab names it"):
+        job.build(store, 4, None, "lab")
     with pytest.raises(NotFoundError, match="gx77"):
         node.build(store, "gx77")
 

@@ -10,9 +10,29 @@ from slurm_guard.core.policy import DRAIN_TIERS
 from slurm_guard.slurm import states
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from slurm_guard.core.plan import Plan
     from slurm_guard.slurm.gateway import NodeState as SlurmNode
     from slurm_guard.store.model import NodeState as KnownNode
+
+
+class Slurm:
+    """What Slurm said of its nodes at one moment: `nodes` by name, or `problem` why there is nothing."""
+
+    def __init__(self, nodes: Iterable[SlurmNode] = (), problem: str = "") -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.problem = problem
+
+    @property
+    def reachable(self) -> bool:
+        """True if Slurm answered."""
+        return not self.problem
+
+    def is_out(self, name: str) -> bool | None:
+        """Is a node out of service, whoever did it? None if Slurm did not tell."""
+        node = self.nodes.get(name)
+        return None if node is None else node.drained or node.base == "down"
 
 
 @dataclass(frozen=True)

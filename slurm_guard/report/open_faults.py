@@ -1,0 +1,149 @@
+"""What is open on a node, since when, what the guard did about it, why not more, and what happens next."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from slurm_guard.core.policy import DRAIN_TIERS
+from slurm_guard.report.actions import events, sentence
+from slurm_guard.report.layout import iso, span, unix, when, wrap
+from slurm_guard.store import fleet, queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slurm_guard.report.actions import Event
+    from slurm_guard.store import Store
+    from slurm_guard.store.model import FindingRow, NodeState
+
+#: How far back the first sighting of a fault is looked for.
+_BACK_MS = 30 * 86_400_000
+#: Sightings that are further apart than this are two faults, not one.
+_APART_MS = 4 * fleet.SILENCE_MS
+_MOST = 5_000
+_ACTIONS = ("drain", "refuse", "resume")
+_FINDING = (
+    "fault", "status", "device", "device_id", "message", "tier", "blame", "scope", "event", "remedy",
+)  # fmt: skip
+
+
+def finding_of(one: FindingRow) -> dict[str, Any]:
+    """A finding as the reports on nodes show it."""
+    return {"at": iso(one.at), **{name: getattr(one, name) for name in _FINDING}}
+
+
+class Trouble:
+    """What is wrong with a node and what was done about it since it was last put back in service by us."""
+
+    def __init__(self, store: Store, state: NodeState) -> None:
+        self.state = state
+        last = state.last.started if state.last is not None else 0
+        with store.read() as connection:
+            numbers = list(queries.node_numbers(connection, [state.node], state.cluster).values())
+            since = last - _BACK_MS
+            rows = queries.actions(connection, nodes=numbers, names=_ACTIONS, since=since, most=_MOST)
+            self._seen = (
+                queries.findings(connection, nodes=numbers, since=since, most=_MOST)
+                if state.open_faults
+                else []
+            )
+        self.done = _since_resume(events(rows))
+
+    def drain(self) -> Event | None:
+        """The drain or refusal that took the node out of service, if that was us."""
+        return next((one for one in self.done if one.outcome == "done" and one.action != "resume"), None)
+
+    def open_faults(self, out: bool | None = None) -> list[dict[str, Any]]:
+        """The open faults with `since`, `times` (seen), `guard` (what it did, at `guard_at`) and `next`.
+
+        `out` says whether Slurm calls the node out of service, None if it did not tell.
+        """
+        return [_one(self.state, fault, self._seen, self.done, out) for fault in self.state.open_faults]
+
+
+def _since_resume(found: list[Event]) -> list[Event]:
+    """What was done since the node was last put back in service by us."""
+    resumed = [n for n, one in enumerate(found) if one.action == "resume" and one.outcome == "done"]
+    return found[resumed[-1] + 1 :] if resumed else found
+
+
+def _one(
+    state: NodeState, fault: FindingRow, seen: Sequence[FindingRow], done: list[Event], out: bool | None
+) -> dict[str, Any]:
+    streak = _streak([one for one in seen if (one.fault, one.device) == (fault.fault, fault.device)])
+    event = next(
+        (one for one in reversed(done) if (one.fault, one.device) == (fault.fault, fault.device)), None
+    )
+    guard, follows = _guard(state, fault, event, out)
+    oldest = streak[-1] if streak else fault
+    return {
+        **finding_of(fault),
+        "since": iso(oldest.at),
+        "times": len(streak),
+        "guard": guard,
+        "guard_at": iso(event.at) if event is not None else None,
+        "next": follows,
+    }
+
+
+def _streak(seen: list[FindingRow]) -> list[FindingRow]:
+    """The sightings of a fault, newest first, back to where it was not seen for long."""
+    for number, (one, earlier) in enumerate(pairwise(seen), 1):
+        if one.at - earlier.at > _APART_MS:
+            return seen[:number]
+    return seen
+
+
+def _guard(
+    state: NodeState, fault: FindingRow, event: Event | None, out: bool | None
+) -> tuple[str, str | None]:
+    """What the guard did about a fault, and what happens next; None where the node's own outlook says it."""
+    if fault.tier not in DRAIN_TIERS:
+        return f"recorded only: tier {fault.tier or 'NOTE'} is never drained for", None
+    by_hand = f"`sguard drain {state.node} {fault.fault}" + (
+        f" --device {fault.device}`" if fault.device else "`"
+    )
+    if event is not None:
+        return sentence(event.as_dict()), _after(event, by_hand, out)
+    if state.drained_by is not None and out is not False:
+        return f"nothing more: the node is drained already, {state.drained_by.reason}", None
+    return _decided(state, fault), f"every run decides anew; by hand: {by_hand}"
+
+
+def _after(event: Event, by_hand: str, out: bool | None) -> str | None:
+    """What follows an action."""
+    if event.outcome == "done":
+        put_back = f"somebody put the node back in service while this is open; repair it, or {by_hand}"
+        return put_back if out is False else None
+    if event.outcome == "observed":
+        return f"nothing by itself in mode observe; by hand: {by_hand}"
+    return f"asked again at every healthcheck; by hand: {by_hand}"
+
+
+def _decided(state: NodeState, fault: FindingRow) -> str:
+    """Why the last run did nothing, in the words of its decision."""
+    for one in state.last.decisions if state.last is not None else ():
+        if (one.get("fault"), one.get("device") or "") == (fault.fault, fault.device):
+            mode = " (mode observe)" if one.get("mode") == "observe" else ""
+            did = "nothing yet" if one.get("action") == "tell" else f"decided to {one.get('action')}{mode}"
+            return f"{did}: {one.get('why') or 'no reason on record'}"
+    return "nothing on record: no run decided about it"
+
+
+def fault_lines(one: dict[str, Any], now: int, width: int, indent: str, *, guard: bool = True) -> list[str]:
+    """An open fault for whoever is on call: what, since when, what the guard did, what comes next, repair."""
+    since, more = unix(one["since"]) or now, indent + "  "
+    name = f"{one['fault']} {one['device']}".strip()
+    seen = f"{one['times']} runs" if one["times"] != 1 else "1 run"
+    lines = wrap(
+        f"{name}, {one['status']} since {when(since)} ({span(now - since)}, {seen})", width, indent, more
+    )
+    told = one["message"]
+    lines += wrap(told, width, more) if told else []
+    if guard:
+        at = f"{when(unix(one['guard_at']), date=False)} " if one["guard_at"] else ""
+        lines += wrap(f"guard: {at}{one['guard']}", width, more, more + "  ")
+        lines += wrap(f"next: {one['next']}", width, more, more + "  ") if one["next"] else []
+    lines += wrap(f"repair: {one['remedy']}", width, more, more + "  ") if one["remedy"] else []
+    return lines
