@@ -161,7 +161,9 @@ def _planned(this: Run, decision: Decision) -> dict[str, Any]:
 def _update_faults(this: Run) -> None:
     """Open and close faults; where all is clean for long enough, ask for the node's return."""
     outcome, plan = this.outcome, this.plan
-    clean_check = this.context.hook == "healthcheck"
+    # A fresh boot's mounts and links may still be on their way: a node that is called clean now would be
+    # put back before its storage is there.
+    clean_check = this.context.hook == "healthcheck" and not outcome.expect.run.in_grace
     judged = _judged(this)
 
     def apply(found: faults.OpenFaults) -> None:
