@@ -34,7 +34,7 @@ def bundle(profile: dict[str, Any], node: str = NODE, **settings: Any) -> dict[s
         "default_profile": {},
         **settings,
     }
-    while len(json.dumps(made)) < PLAN_BYTES:
+    while len(json.dumps(made, separators=(",", ":"))) < PLAN_BYTES:
         made["profiles"].append(other_class(len(made["profiles"])))
     made["hash"] = plan.digest(made)
     return made
@@ -58,9 +58,9 @@ def write_plan(root: Path, profile: dict[str, Any], **settings: Any) -> int:
     """Leave the plan where hooks below `root` look for it; returns its size in bytes."""
     target = root / "var/lib/slurm-guard/plan.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(bundle(profile, **settings))
-    target.write_text(text)
-    return len(text)
+    data = plan.encode(bundle(profile, **settings))
+    target.write_bytes(data)
+    return len(data)
 
 
 def plain_host(root: Path) -> None:

@@ -69,7 +69,7 @@ def apply(places: Places, now: float | None = None) -> Applied:
 
 def encode(bundle: dict[str, Any]) -> bytes:
     """The bundle as it lies on disk. Raises ConfigError if the hooks would refuse it for its size."""
-    data = json.dumps(bundle, separators=(",", ":"), sort_keys=True).encode()
+    data = plan.encode(bundle)
     if len(data) > plan.LARGEST:
         raise ConfigError(
             f"the compiled plan has {len(data)} bytes; expected at most {plan.LARGEST}: fewer mode rules"
@@ -81,10 +81,11 @@ def read_bundle(path: str) -> dict[str, Any] | None:
     """The bundle that is in place, or None if there is none or it is not one that hooks would take."""
     try:
         with Path(path).open("rb") as file:
-            bundle = json.loads(file.read(plan.LARGEST + 1))
+            raw = file.read(plan.LARGEST + 1)
+        bundle = json.loads(raw)
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(bundle, dict) or bundle.get("hash") != plan.digest(bundle):
+    if not isinstance(bundle, dict) or not plan.is_whole(raw, bundle):
         return None
     return bundle if str(bundle.get("schema")).partition(".")[0] == str(plan.MAJOR) else None
 

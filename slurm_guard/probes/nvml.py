@@ -7,6 +7,7 @@ read does not keep the others from being read.
 from __future__ import annotations
 
 import os
+import sys
 
 from slurm_guard.probes import nvml_calls as calls
 from slurm_guard.probes.nvml_gpu import read_gpu, read_text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 GROUP = "nvml"
 LIBRARY = "libnvidia-ml.so.1"
 _MOST_GPUS = 256
+_UTIL = "ctypes.util"
 
 _FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
 _FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's fixed number of the host's PID namespace
@@ -80,14 +82,29 @@ def _start(facts: dict[str, Any], python_path: list[str]) -> Any:
     Raises OSError without the library, ImportError without the binding, or the binding's own errors.
     """
     import ctypes
-    import sys
 
     library = ctypes.CDLL(facts["library"])
     sys.path.extend(folder for folder in python_path if folder not in sys.path)
-    import pynvml
-
+    pynvml = _binding()
     pynvml.nvmlLib = library  # the binding would only search for it
     pynvml.nvmlInit()
+    return pynvml
+
+
+def _binding() -> Any:
+    """The binding, imported without `ctypes.util`, which it only needs to search on Windows.
+
+    That module loads tempfile, shutil, subprocess and a dozen more: 8 ms in every run on every node. So an
+    empty one stands in for it while the binding is imported, and is gone afterwards.
+    """
+    stand_in: Any = type(sys)(_UTIL)
+    stand_in.find_library = lambda _name: None
+    found = sys.modules.setdefault(_UTIL, stand_in)
+    try:
+        import pynvml
+    finally:
+        if found is stand_in:
+            del sys.modules[_UTIL]
     return pynvml
 
 

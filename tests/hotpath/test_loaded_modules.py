@@ -5,7 +5,6 @@ A new name in that list needs a reason: each costs every job's start something, 
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -71,7 +70,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     bundle["hash"] = plan.digest(bundle)
     target = root / "var/lib/slurm-guard/plan.json"
     target.parent.mkdir(parents=True)
-    target.write_text(json.dumps(bundle))
+    target.write_bytes(plan.encode(bundle))
     return root
 
 

@@ -105,6 +105,42 @@ def test_a_broken_plan_is_told_and_the_defaults_apply(tmp_path: Path, spoil: Any
     assert "sguard config apply" in plan.problem
 
 
+def test_a_sealed_plan_says_the_same_as_a_plain_one(tmp_path: Path) -> None:
+    plain = plans.load(write(tmp_path, bundle()), "gn01", now=1_000_100.0)
+    (tmp_path / "plan.json").write_bytes(plans.encode(bundle()))
+    sealed = plans.load(str(tmp_path / "plan.json"), "gn01", now=1_000_100.0)
+    assert vars(sealed) == vars(plain)
+    assert sealed.state == "ok"
+
+
+def test_the_seal_changes_neither_hash_nor_file() -> None:
+    once = plans.encode(bundle())
+    again = json.loads(once)
+    assert again.pop("seal")
+    assert again == bundle()
+    assert plans.encode(json.loads(once)) == once
+    assert plans.digest(json.loads(once)) == bundle()["hash"]
+
+
+SEALED = plans.encode(bundle())
+
+
+@given(st.integers(0, len(SEALED) - 1), st.integers(1, 255))
+def test_no_damaged_byte_of_a_sealed_plan_is_taken(
+    tmp_path_factory: pytest.TempPathFactory, at: int, change: int
+) -> None:
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    path.write_bytes(SEALED[:at] + bytes([SEALED[at] ^ change]) + SEALED[at + 1 :])
+    assert plans.load(str(path), "gn01", now=1_000_100.0).state in ("torn", "foreign")
+
+
+@given(st.integers(0, len(SEALED) - 1))
+def test_no_cut_off_sealed_plan_is_taken(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    path.write_bytes(SEALED[:length])
+    assert plans.load(str(path), "gn01", now=1_000_100.0).state == "torn"
+
+
 def test_an_old_plan_is_stale_and_still_used(tmp_path: Path) -> None:
     plan = plans.load(write(tmp_path, bundle()), "gn01", now=1_000_000.0 + 40 * 86400)
     assert plan.state == "stale"
