@@ -1,4 +1,4 @@
-"""Job ids, node names and empty answers as the field has reported them: never job 0, nor a state of nothing."""
+"""Job ids, node names and empty answers as the field has reported them: no job 0, no state of nothing."""
 
 from __future__ import annotations
 
