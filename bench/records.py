@@ -1,4 +1,4 @@
-"""Made-up run records in the shape of docs/record.md: healthchecks of many nodes."""
+"""Made-up run records in the shape of docs/record.md: healthchecks of many nodes, and jobs in between."""
 
 from __future__ import annotations
 
@@ -106,12 +106,47 @@ def healthchecks(
             yield record(draw, node_name(index), "healthcheck", at, trouble=trouble)
 
 
+def hour(draw: random.Random, nodes: int, start: datetime) -> Iterator[dict[str, Any]]:
+    """What some nodes leave in an hour: twelve healthchecks each; one record in ten is of a job's hook."""
+    hooks = nodes // 9
+    for step in range(12):
+        time = start + step * HEALTHCHECK_EVERY
+        for index in range(nodes):
+            at = time + timedelta(milliseconds=37 * index)
+            yield record(draw, node_name(index), "healthcheck", at)
+            if index < hooks:
+                at += timedelta(seconds=1)
+                yield job_run(draw, index, "epilog" if step % 2 else "prolog", at, step // 2 * nodes + index)
+
+
+def job_run(draw: random.Random, node: int, hook: str, time: datetime, job: int) -> dict[str, Any]:
+    """The prolog or, five minutes later, the epilog of a job on one node, with some thirty values."""
+    opened = time if hook == "prolog" else time - HEALTHCHECK_EVERY
+    allocation = {
+        "job_id": job,
+        "restart": 0,
+        "uid": 1000,
+        "user": "ada",
+        "partition": "gpu",
+        "nodes": node_name(node),
+        "gpus": [str(gpu) for gpu in range(8)],
+        "opened_at": moment(opened),
+    }
+    names = ("gpu_temperature", "gpu_memory_temperature", "gpu_pcie_replay")
+    values = {f"{name} gpu{gpu}": draw.randint(30, 60) for name in names for gpu in range(8)}
+    values.update({f"fs_used {path}": draw.random() for path in ("/", "/local", "/scratch", "/home")})
+    growths = {f"ib_symbol_errors mlx5_{port}/1": 0 for port in range(8)} if hook == "epilog" else {}
+    one = record(draw, node_name(node), hook, time)
+    return {**one, "allocation": allocation, "values": values, "growths": growths}
+
+
 def write_spool(folder: Path, records: Iterator[dict[str, Any]]) -> tuple[int, int]:
-    """One file per record, as hooks leave them; returns the number of files and of bytes."""
+    """One file per record, named as hooks name them; returns the number of files and of bytes."""
     folder.mkdir(parents=True)
     files = size = 0
     for one in records:
         text = json.dumps(one, separators=(",", ":"))
-        (folder / f"{one['run_id']}.json").write_text(text)
+        ordinary = one["hook"] == "healthcheck" and one["status"] == "pass"
+        (folder / f"{'h' if ordinary else 'r'}-{files:016d}-{one['run_id']}.json").write_text(text)
         files, size = files + 1, size + len(text)
     return files, size

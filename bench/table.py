@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,10 @@ class Row:
     note: str = ""
 
 
-HEADER = ("what", "budget", "design, peer", "measured here", "bare interpreter", "")
+HEADER = ("what", "budget", "design, peer", "measured here", "bare python", "")
+#: Together with two spaces between them, 100 columns.
+WIDTHS = (25, 13, 15, 21, 10, 6)
+COLUMNS = sum(WIDTHS) + 2 * (len(WIDTHS) - 1)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -28,17 +33,37 @@ def cells(row: Row) -> tuple[str, ...]:
     return (row.what, row.budget, row.peer, row.measured, row.bare, verdict)
 
 
-def text(rows: list[Row]) -> str:
-    """An aligned table with the rows' notes below it."""
-    lines = [HEADER, *(cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    printed = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+def lines(row: tuple[str, ...]) -> list[str]:
+    """A row's lines: a long cell goes on below itself."""
+    wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(row, WIDTHS, strict=True)]
+    return [
+        "  ".join(part.ljust(width) for part, width in zip(parts, WIDTHS, strict=True)).rstrip()
+        for parts in zip_longest(*wrapped, fillvalue="")
     ]
-    printed.insert(1, "  ".join("-" * width for width in widths))
-    notes = [f"{row.what}: {row.note}" for row in rows if row.note]
-    return "\n".join([*printed, "", *notes]).rstrip() + "\n"
+
+
+def verdict(rows: list[Row]) -> str:
+    """Which budgets were missed, in one sentence."""
+    compared = [row for row in rows if row.holds is not None]
+    missed = [row.what for row in compared if not row.holds]
+    skipped = [row.what for row in rows if row.measured == "not measured"]
+    said = f"{len(compared) - len(missed)} of {len(compared)} budgets hold"
+    said += f"; missed: {'; '.join(missed)}" if missed else ""
+    return said + (f"; not measured: {', '.join(skipped)}" if skipped else "")
+
+
+def text(rows: list[Row]) -> str:
+    """A table of at most 100 columns, what it comes to, and the rows' notes."""
+    table = [line for row in rows for line in lines(cells(row))]
+    ruled = ["  ".join("-" * width for width in WIDTHS), *table]
+    notes = [f"* {row.what}: {row.note}" for row in rows if row.note]
+    below = [line for entry in (verdict(rows), *notes) for line in wrap(entry)]
+    return "\n".join([*lines(HEADER), *ruled, "", *below]).rstrip() + "\n"
+
+
+def wrap(entry: str) -> list[str]:
+    """A sentence below the table, indented where it goes on."""
+    return textwrap.wrap(entry, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def as_json(rows: list[Row]) -> str:

@@ -128,7 +128,7 @@ def _checksum(named: bytes, rest: bytes) -> bytes:
 
 def is_whole(raw: bytes, bundle: dict[str, Any]) -> bool:
     """True if a plan file's bytes are those that were written; one without a seal is compared by its hash."""
-    if raw.startswith(_HASH) and raw[_HASH_END:].startswith(_SEAL):
+    if raw.startswith(_HASH) and raw.startswith(_SEAL, _HASH_END):
         return raw[_SEAL_END - 8 : _SEAL_END] == _checksum(raw[len(_HASH) : _HASH_END], raw[_SEAL_END:])
     return bool(bundle.get("hash") == digest(bundle))
 

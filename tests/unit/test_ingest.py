@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from slurm_guard import ingest
 from slurm_guard.core.errors import SetupError, StoreError
 from slurm_guard.ingest import ingest_folder, ingest_tree
-from slurm_guard.store import Store, open_store, schema
+from slurm_guard.store import Store, open_store, schema, writer
 from tests.unit.store.factory import finding, job, run, spool
 
 #: How many kills; `make soak` runs many.
@@ -146,6 +146,16 @@ def test_what_is_no_record_is_set_aside_whole_with_its_reason(tmp_path: Path) ->
     assert (tmp_path / "set-aside" / "link.json").is_symlink()
 
 
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 200_000, 4 << 20])
+def test_a_large_record_is_read_whole(tmp_path: Path, size: int) -> None:
+    record = run("healthcheck", "gx1", 0)
+    padding = size - len(json.dumps({**record, "weather": ""}))
+    (spool(tmp_path / "spool") / "a.json").write_text(json.dumps({**record, "weather": "x" * padding}))
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert ingest_folder(store, tmp_path / "spool").ingested == 1
+        assert len(kept(store, schema.runs.c.extra)[0]) == padding + len('{"weather":""}')
+
+
 def test_another_file_of_the_same_name_never_overwrites(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.sqlite") as store:
         for content in ("{", "[", "{"):
@@ -206,6 +216,23 @@ def test_more_files_than_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with open_store(tmp_path / "s.sqlite") as store:
         assert ingest_folder(store, folder).ingested == 50
     assert names(folder) == set()
+
+
+def test_a_batch_larger_than_what_is_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Duplicates, and other content under one run_id, are found across the chunks of one transaction."""
+    monkeypatch.setattr(writer, "_CHUNK", 3)
+    records = some(10)
+    folder = spool(tmp_path / "spool", *records)
+    (folder / "again.json").write_text(json.dumps(records[0]))
+    (folder / "other.json").write_text(json.dumps({**records[9], "status": "warn"}))
+    (folder / "torn.json").write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_folder(store, folder)
+        assert (report.ingested, report.duplicates, report.rows) == (10, 1, 10)
+        assert len(kept(store)) == 10
+    assert len(report.set_aside) == 2
 
 
 def test_a_failing_store_leaves_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
