@@ -101,7 +101,7 @@ def _forget_faults(places: Places) -> None:
     """A person's word that a node is good closes its open events, which else only a reboot would."""
 
     def forget(found: faults.OpenFaults) -> None:
-        found.drained = None
+        found.end_claim()
         found.open = {}
 
     if os.path.exists(places.faults):  # noqa: PTH110 - places are plain paths

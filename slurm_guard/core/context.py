@@ -17,6 +17,7 @@ HOOKS = ("prolog", "epilog", "healthcheck")
 _INDEX = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _UUID = re.compile(r"(?:MIG-)?GPU-[0-9A-Fa-f-]{8,36}(?:/\d+/\d+)?|MIG-[0-9A-Fa-f-]{8,36}")
 _MOST_GPUS = 1024
+_MOST_DIGITS = 18
 _NO_GPUS = frozenset({"", "(null)", "none", "NoDevFiles", "void", "all"})
 
 
@@ -106,8 +107,12 @@ def _gpu_variable(env: Mapping[str, str]) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    """A Slurm number, or None where it is absent, garbage or one of Slurm's sentinels."""
-    if not text or not text.isascii() or not text.isdigit():
+    """A Slurm number, or None where it is absent, garbage or one of Slurm's sentinels.
+
+    All of them have 32 bits or (times) 64, so that the sentinels of 16 bits are plain numbers here: there is
+    a job 65534, and uid 65534 is nobody.
+    """
+    if not text or not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         return None
     value = int(text)
-    return None if value in (4294967294, 4294967295, 65534) else value
+    return None if value in (4294967294, 4294967295) else value

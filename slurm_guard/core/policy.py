@@ -107,6 +107,10 @@ def _runs_needed(finding: Finding, plan: Plan, history: History) -> int:
     return plan.confirm["runs"]
 
 
+def _is_about_gpus(finding: Finding) -> bool:
+    return finding.check == "nvml" or finding.check.startswith("gpu_")
+
+
 def _in_prolog(finding: Finding, tier: str, own: frozenset[str], history: History) -> tuple[str, str]:
     """Refuse only for listed faults on what this job was given; anything else drains and lets it run."""
     device = finding.device or ""
@@ -114,6 +118,8 @@ def _in_prolog(finding: Finding, tier: str, own: frozenset[str], history: Histor
         return "drain", f"tier {tier}; this fault is not on the list of refusals"
     if finding.status == TIMEOUT and device not in history.hung_before:
         return "drain", f"tier {tier}; a first hang of this boot never refuses"
+    if not own and _is_about_gpus(finding):
+        return "drain", f"tier {tier}; this job was given no GPU"
     if finding.scope == "device" and not ({device, finding.device_id} & own):
         return "drain", f"tier {tier}; {device or 'the device'} was not given to this job"
     return "refuse", f"tier {tier}; the job was given {device or 'this node'}"

@@ -123,7 +123,8 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
     if room:
         return None
     done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline=_CALL_S)
-    return Outcome("withdrawn", f"{why}; {done.why}", door.calls - before)
+    what = "withdrawn" if done else done.outcome
+    return Outcome(what, f"{why}; {done.why}", door.calls - before, str(done.error or ""))
 
 
 def _drained_before(nodes: list[NodeState], name: str) -> list[NodeState] | None:

@@ -6,6 +6,7 @@ node, and all but the first find the answer here.
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from slurm_guard.engine import act, files
@@ -49,15 +50,18 @@ def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
     if not 0 <= age < FRESH_S.get(known.get("what"), 0):
         return None
     found = act.Outcome(known["what"], f"{known['why']} (asked {age:.0f} s ago)", 0)
-    found.out = bool(known.get("out"))
+    found.out, found.reason = bool(known.get("out")), known.get("stands")
     return found
 
 
 def _remember(places: Places, request: dict[str, object], done: Outcome) -> None:
     content = {"reason": request["reason"], "boot_id": request["boot_id"], "at": time.time()}
-    files.write_json(places.answer, {**content, "what": done.what, "why": done.why, "out": done.out})
+    content["stands"] = request["reason"] if done.written else done.reason
+    with contextlib.suppress(OSError):  # then the next run asks by itself
+        files.write_json(places.answer, {**content, "what": done.what, "why": done.why, "out": done.out})
 
 
 def forget(places: Places) -> None:
     """The node's state changed by our own hand: ask anew."""
-    files.remove(places.answer)
+    with contextlib.suppress(OSError):
+        files.remove(places.answer)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SIGKILL = 9
 _MOST_DESCRIPTORS = 1024
+_MOST_WORDS = 400
+_DONE = b"\0"
 
 
 def go_quiet(keep: int = -1) -> None:
@@ -57,26 +59,30 @@ def send(write_end: int, data: bytes) -> None:
 
 
 def bounded(work: Callable[[], None], seconds: float) -> str:
-    """Run `work` in a child with a deadline: `done`, `failed` or `hung` (the child is left behind).
+    """Run `work` in a child with a deadline: `done`, `failed: why` or `hung` (the child is left behind).
 
     For writes: a sick disk hangs fsync, where neither a thread nor a signal helps.
     """
 
     def report(write_end: int) -> None:
-        work()
-        send(write_end, b"y")
+        try:
+            work()
+        except Exception as error:
+            send(write_end, f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:_MOST_WORDS])
+            raise
+        send(write_end, _DONE)
 
     pid, read_end = spawn(report)
     try:
         readable = select.select([read_end], [], [], seconds)[0]
-        answer = os.read(read_end, 1) if readable else None
+        answer = os.read(read_end, _MOST_WORDS) if readable else None
     finally:
         os.close(read_end)
     if answer is None:
         kill_and_leave(pid)
         return "hung"
-    os.waitpid(pid, 0)
-    return "done" if answer else "failed"
+    reap(pid)
+    return "done" if answer == _DONE else f"failed: {answer.decode('utf-8', 'replace') or 'no word'}"
 
 
 def kill_and_leave(pid: int, patience_s: float = 0.1) -> bool:
@@ -91,6 +97,21 @@ def kill_and_leave(pid: int, patience_s: float = 0.1) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def reap(pid: int, patience_s: float = 1.0) -> int | None:
+    """The wait status of a child that has let go of its pipe; None if it outlived SIGKILL.
+
+    A process whose end hangs in the kernel (a driver that is asked to close its device) closes its pipe and
+    is not gone: nobody may wait for it.
+    """
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.001)
+    return None if kill_and_leave(pid) else SIGKILL
 
 
 def detach(work: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from slurm_guard.core.outcome import FAIL, TIMEOUT
 from slurm_guard.core.policy import DRAIN_TIERS
-from slurm_guard.engine import files
+from slurm_guard.engine import clock, files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ _REFUSALS_KEPT_S = 3600.0
 class OpenFaults:
     """Faults of a drain tier that were seen and not yet proven gone.
 
-    `drained` is what we wrote to Slurm (reason, fault, device, at, boot_id), or None; `refusals` are the
-    times (unix seconds) of our recorded refusals.
+    `drained` is what we wrote to Slurm (reason, fault, device, at, boot_id), or None; `asked` is the same for
+    a drain that was about to be written: whoever was killed in between has written it or not. `refusals` are
+    the times (unix seconds) of our recorded refusals.
     """
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
@@ -33,6 +34,7 @@ class OpenFaults:
         self.open: dict[str, dict[str, Any]] = dict(content.get("open") or {})
         self.clean_runs: int = content.get("clean_runs") or 0
         self.drained: dict[str, Any] | None = content.get("drained")
+        self.asked: dict[str, Any] | None = content.get("asked")
         self.refusals: list[float] = list(content.get("refusals") or [])
 
     def as_dict(self) -> dict[str, Any]:
@@ -42,12 +44,26 @@ class OpenFaults:
             "open": self.open,
             "clean_runs": self.clean_runs,
             "drained": self.drained,
+            "asked": self.asked,
             "refusals": self.refusals,
         }
 
     def note_refusal(self, now: float) -> None:
         """Record that we refused a job, before Slurm can act on it."""
         self.refusals = [at for at in self.refusals if now - at < _REFUSALS_KEPT_S] + [now]
+
+    def take_back_refusal(self, at: float) -> None:
+        """The job was let through after all: a `Prolog error` of now would be somebody else's."""
+        self.refusals = [one for one in self.refusals if one != at]
+
+    @property
+    def claim(self) -> dict[str, Any] | None:
+        """The drain that may be ours to take back."""
+        return self.drained or self.asked
+
+    def end_claim(self) -> None:
+        """The node is in service again, or somebody else's."""
+        self.drained = self.asked = None
 
     def waiting_events(self, boot_id: str) -> dict[str, dict[str, Any]]:
         """Open events of this boot for which the node was never drained.
@@ -96,6 +112,12 @@ class OpenFaults:
             runs=entry["runs"] + 1,
         )
         return name
+
+
+def claim(request: dict[str, Any]) -> dict[str, Any]:
+    """What stands on record of a drain: see `OpenFaults.drained`."""
+    found = {name: request[name] for name in ("reason", "fault", "device", "boot_id")}
+    return {**found, "check": request["fault"].partition(".")[0], "at": clock.iso()}
 
 
 def _proven_gone(fault: dict[str, Any], boot_id: str) -> bool:

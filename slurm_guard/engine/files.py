@@ -20,9 +20,14 @@ LARGEST = 8 << 20
 
 
 def make_folder(path: str) -> None:
-    """Create a folder of ours (and what leads to it), closed to everybody else."""
-    if not os.path.isdir(path):
-        os.makedirs(path, mode=0o700, exist_ok=True)
+    """Create a folder of ours and what is missing on the way to it, all of it closed to everybody else."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    if above != path:
+        make_folder(above)  # os.makedirs would leave these to the umask
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
 
 
 def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
@@ -69,7 +74,8 @@ def write_json(path: str, content: Any) -> None:
 def read_json(path: str) -> Any:
     """A JSON object of ours as `Facts`, or None where it is absent, torn, too large or not an object."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # Where a pipe lies in the file's place, nobody waits for its other end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             content = json.loads(file.read(LARGEST), object_hook=Facts)
     except (OSError, ValueError, RecursionError):
@@ -101,14 +107,21 @@ def try_lock(path: str) -> int | None:
 
 @contextlib.contextmanager
 def locked(path: str, patience_s: float = 0.5) -> Iterator[bool]:
-    """Hold a lock for a few milliseconds; yields False if it could not be had in time."""
-    end = time.monotonic() + patience_s
-    descriptor = try_lock(path)
-    while descriptor is None and time.monotonic() < end:
-        time.sleep(0.005)
-        descriptor = try_lock(path)
+    """Hold a lock for a few milliseconds; yields False if it could not be had in time.
+
+    Where there can be no lock file at all (a read-only run folder), there is nobody to wait for: a lost
+    update is the lesser evil.
+    """
+    end, impossible, descriptor = time.monotonic() + patience_s, False, None
     try:
-        yield descriptor is not None
+        descriptor = try_lock(path)
+        while descriptor is None and time.monotonic() < end:
+            time.sleep(0.005)
+            descriptor = try_lock(path)
+    except OSError:
+        impossible = True
+    try:
+        yield impossible or descriptor is not None
     finally:
         if descriptor is not None:
             os.close(descriptor)

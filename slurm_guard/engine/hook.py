@@ -75,7 +75,7 @@ def _supervise(hook: str, places: Places) -> int:
         )
         syslog.say(places.syslog, f"{hook}: the run {what}: the job is let through", syslog.ERROR)
         return 0
-    os.waitpid(pid, 0)
+    child.reap(pid)
     if verdict.get("message"):
         print(verdict["message"], flush=True)
     return REFUSE if verdict.get("exit") == REFUSE and hook == "prolog" else 0

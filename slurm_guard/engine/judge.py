@@ -91,8 +91,12 @@ def _unknown(name: str, message: str) -> CheckResult:
 
 
 def judged(results: list[CheckResult]) -> set[str]:
-    """The checks that could judge all they look at: nothing unknown, nothing hung."""
-    return {one.check for one in results if all(f.status not in (UNKNOWN, TIMEOUT) for f in one.findings)}
+    """The checks that could judge all they look at: nothing unknown, nothing hung, not all of it left out.
+
+    A check that no longer applies (a driver that answers N/A now) proves no earlier fault gone.
+    """
+    seen = [one for one in results if one.status != SKIP]
+    return {one.check for one in seen if all(f.status not in (UNKNOWN, TIMEOUT) for f in one.findings)}
 
 
 def all_findings(results: list[CheckResult]) -> list[Finding]:

@@ -107,9 +107,9 @@ def save(places: Places, mine: NodeState, hangs: list[Hang]) -> bool:
                     "start_time": hang.start_time,
                 }
         mine.left_behind = [one for (pid, started), one in left.items() if child.start_time(pid) == started]
-        mine.dropped = max(0, theirs.dropped - mine.dropped)  # what this run's record has told
         mine.hung_before = sorted({hang.key or hang.probe for hang in hangs})
-        files.write_json(places.state, mine.as_dict())
+        untold = max(0, theirs.dropped - mine.dropped)  # this run's record tells of its own
+        files.write_json(places.state, {**mine.as_dict(), "dropped": untold})
         return True
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Run:
     """One run: where, by which plan, for whom, what was found, decided and asked for.
 
-    `refusing` is the request for which the prolog refuses its job, None in every other run.
+    `refusing` is the request for which the prolog refuses its job, None in every other run; `refused_at` is
+    when (unix seconds) it said so.
     """
 
     def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:
@@ -29,6 +30,7 @@ class Run:
         self.decisions: list[Decision] = []
         self.requests: list[dict[str, Any]] = []
         self.refusing: dict[str, Any] | None = None
+        self.refused_at = 0.0
 
     def log(self, text: str, level: int = syslog.WARNING) -> None:
         """One line to the system log."""

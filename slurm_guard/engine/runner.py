@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 GROUPS = {"nvml": "nvml", "mounts": "mounts"}
 _MOST_BYTES = 16 << 20
 _USED_UP = "not read: the time for this run was used up"
+#: How long a child that has told everything may take to end.
+_END_S = 0.2
 
 
 class Hang:
@@ -162,6 +164,8 @@ def _receive(run: _GroupRun, reading: Reading) -> bool:
     for line in lines:
         _take(run, reading, *json.loads(line, object_hook=Facts))
     run.since = time.monotonic()
+    if not run.remaining:
+        run.patience_s = _END_S  # all is told: if somebody keeps the pipe open, that is not our concern
     return True
 
 
@@ -184,12 +188,15 @@ def _finish(
 ) -> None:
     """The child ended: normally, or by a crash, after which a new child reads the rest."""
     _close(run, poll, by_pipe)
-    status = os.waitpid(run.pid, 0)[1]
+    status = child.reap(run.pid)
     if not run.remaining:
         return
     probe = run.busy[0] if run.busy else run.remaining[0]
+    if status is None:
+        _note_hang(reading, Hang(probe, "", run.pid, confirmed=True), request)
+        status = child.SIGKILL
     died = f"signal {status & 127}" if status & 127 else f"status {status >> 8}"
-    reading.problems[probe] = f"the probe's process died ({died})"
+    reading.problems.setdefault(probe, f"the probe's process died ({died})")
     reading.facts.pop(probe, None)
     run.remaining = [name for name in run.remaining if name != probe]
     if run.remaining:
@@ -207,6 +214,9 @@ def _give_up(
 ) -> None:
     """The child hangs: kill it, wait a moment, leave it behind, and let a new child do the rest."""
     _close(run, poll, by_pipe)
+    if not run.remaining:
+        child.kill_and_leave(run.pid)
+        return
     probe, key = run.busy or (run.remaining[0], "")
     confirmed = child.kill_and_leave(run.pid)
     # A child that had not come to its first question, or to its next mount, has met no hang: it was late.

@@ -4,11 +4,12 @@ from a detached child. Imported on the failing path only.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
 from slurm_guard.core import reason as reasons
-from slurm_guard.engine import act, answers, child, clock, faults, files, record, requests, spool, syslog
+from slurm_guard.engine import act, answers, child, faults, files, record, requests, spool, syslog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 #: Detached children of many nodes do not start together.
 JITTER_S = 2.0
+_TRUE, _OVER, _WAITS = "true", "over", "waits"
 _DISK_S = 1.0
 
 
@@ -87,6 +89,8 @@ def _after(this: Run, request: dict[str, Any], done: Outcome, actions: list[Any]
         if wanted["kind"] == "tell":
             requests.put(this.places, wanted)
     _settle_request(this, request, done)
+    if this.refusing is not None and code == 0:
+        faults.change(this.places, lambda found: found.take_back_refusal(this.refused_at))
     found = record.of_actions(this.places, this.plan, this.context.hook, this.outcome.run_id, actions)
     if this.context.hook == "prolog":
         found["exit"] = code
@@ -96,68 +100,96 @@ def _after(this: Run, request: dict[str, Any], done: Outcome, actions: list[Any]
 def _settle_request(this: Run, request: dict[str, Any], done: Outcome) -> None:
     """A request that was carried out, or that the rules forbid, no longer waits."""
     if done.what == "done":
-        note_drained(this, request)
+        note_drained(this, request, done)
+    elif done.what == "held" and done.why != act.NO_TURN:
+        faults.change(this.places, lambda found: setattr(found, "asked", None))
     if done.what != "failed" and done.why != act.NO_TURN:
         requests.drop(this.places, request)
 
 
-def note_drained(this: Run, request: dict[str, Any]) -> None:
+def note_drained(this: Run, request: dict[str, Any], done: Outcome) -> None:
     """Remember what we wrote to Slurm, so that only that is ever taken back."""
+    standing = "" if done.written else reasons.strip_slurms_additions(done.reason or "")
+    known = reasons.parse(standing)  # an earlier reason of ours stands there: it is never rewritten
+    wanted = faults.claim(
+        request if known is None else {**request, "fault": known.fault, "device": known.device}
+    )
+    if known is not None:
+        wanted["reason"] = standing
 
     def apply(found: faults.OpenFaults) -> None:
         for entry in found.open.values():
             entry["acted"] = True
-        if found.drained and found.drained.get("reason"):
-            return  # the first reason stands; it is never rewritten
-        found.clean_runs = 0
-        found.drained = {
-            "reason": request["reason"],
-            "fault": request["fault"],
-            "device": request["device"],
-            "check": request["fault"].partition(".")[0],
-            "at": clock.iso(),
-            "boot_id": request["boot_id"],
-        }
+        found.asked = None
+        if not (found.drained and found.drained.get("reason")):
+            found.clean_runs, found.drained = 0, wanted
 
     faults.change(this.places, apply)
 
 
 def later(this: Run) -> None:
     """Carry out what waits on disk from a process that outlives the hook."""
-    child.detach(lambda: _carry_out(this))
+
+    def work() -> None:
+        try:
+            _carry_out(this)
+        except Exception as error:  # a detached child has nobody to tell but the log
+            this.log(f"what waits was not carried out: {type(error).__name__}: {error}", syslog.ERROR)
+
+    child.detach(work)
 
 
 def _carry_out(this: Run) -> None:
-    lock = files.try_lock(this.places.lock("carry"))
-    if lock is None:
-        return
+    try:
+        if files.try_lock(this.places.lock("carry")) is None:
+            return
+    except OSError:
+        pass  # where there can be no lock file, nobody else holds it
     if this.context.hook == "healthcheck":
         time.sleep(random.uniform(0, JITTER_S))  # noqa: S311  # spreads load; nothing secret
     door = act.gateway(this.plan, this.context.slurm_conf)
     for request in requests.waiting(this.places, this.outcome.boot_id):
-        if not _still_true(this, request):
+        if any(os.path.exists(switch) for switch in this.places.kill_switches):
+            return  # thrown since the hook began
+        standing = _standing(this, request)
+        if standing == _OVER:
             requests.drop(this.places, request)
+        if standing != _TRUE:
             continue
         try:
             actions = _one(this, door, request)
             found = record.of_actions(this.places, this.plan, this.context.hook, request["run_id"], actions)
             spool.write(this.places, found, this.plan.spool)
-        except Exception as error:  # the next run carries on; a detached child has nobody to tell but the log
+        except Exception as error:  # the next run carries on
             this.log(f"request {request.get('kind')}: {type(error).__name__}: {error}", syslog.ERROR)
     if this.context.hook != "healthcheck" and this.requests:
         _look_again(this, door, this.requests[0])
 
 
-def _still_true(this: Run, request: dict[str, Any]) -> bool:
-    """A drain is carried out only while its fault is open."""
-    name = f"{request.get('fault', '')} {request.get('device', '')}".strip()
-    return request["kind"] != "drain" or name in faults.load(this.places).open
+def _standing(this: Run, request: dict[str, Any]) -> str:
+    """What became of a request's cause: still true, over, or not seen by this run, and then it waits.
+
+    The modes are asked anew: a site that went back to observing since is obeyed.
+    """
+    check, found = request.get("fault", "").partition(".")[0], faults.load(this.places)
+    if request["kind"] == "resume":
+        ours = found.claim is not None and found.claim.get("reason") == request["reason"]
+        return _TRUE if ours and not found.open and this.plan.mode(check, "resume") == "enforce" else _OVER
+    if request["kind"] != "drain":
+        return _TRUE
+    cause = (request.get("fault", ""), request.get("device", ""))
+    enforced = any(this.plan.mode(check, action) == "enforce" for action in ("drain", "refuse"))
+    if not enforced or " ".join(cause).strip() not in found.open:
+        return _OVER
+    acting = [one for one in this.decisions if one.action != "tell" and one.mode == "enforce"]
+    return _TRUE if cause in [(one.fault, one.device) for one in acting] else _WAITS
 
 
 def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
     if request["kind"] == "tell":
         done = act.tell(door, request)
-        requests.drop(this.places, request)
+        if done.what != "failed":
+            requests.drop(this.places, request)
         return [done.as_action("tell", request)]
     if request["kind"] == "resume":
         return [_return(this, door, request)]
@@ -175,7 +207,7 @@ def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]
     done = act.resume(door, this.plan, request, faults.load(this.places).refusals)
     requests.drop(this.places, request)  # while it stays true, the next clean run asks again
     if done.what == "done" or _is_somebody_else_s(done, request):
-        faults.change(this.places, lambda found: setattr(found, "drained", None))
+        faults.change(this.places, lambda found: found.end_claim())
     this.log(f"{request['reason']}: resume {done.what}: {done.why} {done.answer}".strip(), syslog.NOTICE)
     return done.as_action("resume", request)
 
@@ -197,6 +229,6 @@ def _look_again(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
     if undone is None:
         return []
     if undone.what == "withdrawn":
-        faults.change(this.places, lambda found: setattr(found, "drained", None))
+        faults.change(this.places, lambda found: found.end_claim())
     this.log(f"{request['reason']}: {undone.what}: {undone.why}")
     return [undone.as_action("resume", request)]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _ORDINARY, _GRAVE = "h", "r"
 #: A temporary file this old belongs to a run that was killed.
 _TMP_AGE_S = 3600.0
+#: Signs, in JSON, of what a store may refuse.
+_UNKEEPABLE = ("\\u0000", "\\ud", "NaN", "Infinity")
+_LARGEST_FLOAT = 1.7e308
 
 
 def file_name(record: dict[str, Any]) -> str:
@@ -34,7 +37,7 @@ def file_name(record: dict[str, Any]) -> str:
 def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> int:
     """Write one record; how many older ones had to go for it. Raises OSError when the disk is full."""
     files.make_folder(places.spool)
-    data = json.dumps(record, separators=(",", ":")).encode()
+    data = encode(record)
     dropped = trim(places, limits, len(data))
     path = os.path.join(places.spool, file_name(record))
     try:
@@ -43,6 +46,31 @@ def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> i
         dropped += _make_room(places, len(data))
         files.write_atomic(path, data)
     return dropped
+
+
+def encode(record: dict[str, Any]) -> bytes:
+    """A record as every store can keep it: without lone surrogates, NUL characters, NaN and infinity.
+
+    A name in a foreign encoding or a line of garbage must not cost the whole record.
+    """
+    text = json.dumps(record, separators=(",", ":"))
+    if any(mark in text for mark in _UNKEEPABLE):
+        text = json.dumps(_plain(record), separators=(",", ":"))
+    return text.encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", " ")
+    if isinstance(value, dict):
+        return {_plain(key): _plain(one) for key, one in value.items() if not _is_endless(one)}
+    if isinstance(value, (list, tuple)):
+        return [None if _is_endless(one) else _plain(one) for one in value]
+    return value
+
+
+def _is_endless(value: Any) -> bool:
+    return isinstance(value, float) and not -_LARGEST_FLOAT <= value <= _LARGEST_FLOAT
 
 
 def paths(places: Places) -> list[str]:

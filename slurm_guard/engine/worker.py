@@ -89,7 +89,7 @@ def _decide(this: Run) -> None:
             this.requests.append(_request(this, decision))
     first = this.decisions[0] if this.decisions else None
     if hook == "prolog" and first is not None and first.action == "refuse" and first.mode == "enforce":
-        this.refusing = this.requests[0]
+        this.refusing, this.refused_at = this.requests[0], time.time()
 
 
 def _still_open(this: Run) -> list[Finding]:
@@ -109,9 +109,11 @@ def _still_open(this: Run) -> list[Finding]:
 
 def _heed_waiting_requests(this: Run) -> None:
     """A drain that waits on disk, its fault seen again, refuses: else the next job starts on the bad node."""
-    waiting = requests.waiting(this.places, this.outcome.boot_id)
+    waiting, given = requests.waiting(this.places, this.outcome.boot_id), this.outcome.given
     wanted = {(one.get("fault"), one.get("device")) for one in waiting if one["kind"] == "drain"}
     for decision in this.decisions:
+        if decision.fault.startswith("gpu_") and decision.scope == "device" and decision.device not in given:
+            continue  # another job's GPU, or a job without one
         if (decision.fault, decision.device) in wanted and decision.mode == "enforce":
             decision.action = "refuse"
             decision.why += "; its drain waits on disk"
@@ -134,17 +136,35 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
 
 
 def _put_on_disk(this: Run) -> None:
-    """In a child with a deadline: requests first, then state, then the record."""
+    """In a child with a deadline: requests first, then state, then the record.
+
+    What cannot be written keeps nothing of the rest from the disk: they need not be on the same one.
+    """
+    before = len(this.outcome.problems)
+    for what, step in _STEPS:
+        _attempt(this, what, step)
+    if len(this.outcome.problems) > before:
+        raise OSError("; ".join(this.outcome.problems[before:]))
+
+
+def _attempt(this: Run, what: str, step: Callable[[Run], None]) -> None:
+    try:
+        step(this)
+    except Exception as error:
+        this.outcome.problems.append(f"{what} not written: {type(error).__name__}: {error}"[:300])
+
+
+def _put_request(this: Run) -> None:
+    if this.requests:
+        requests.put(this.places, this.requests[0])
+
+
+def _put_record(this: Run) -> None:
     # One drain is enough for a node, so only the gravest is acted on; the decisions name them all.
     actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")][:1]
     found = record.of_run(this.outcome, this.places, this.plan, this.context, this.decisions, actions)
     if this.refusing is not None:
         found["exit"] = None  # told by the action record that follows
-    if this.requests:
-        requests.put(this.places, this.requests[0])
-    _update_faults(this)
-    _update_state(this)
-    _update_allocation(this)
     dropped = spool.write(this.places, found, this.plan.spool)
     if dropped:
         node_state.note_dropped(this.places, this.outcome.boot_id, dropped)
@@ -167,11 +187,13 @@ def _update_faults(this: Run) -> None:
     judged = _judged(this)
 
     def apply(found: faults.OpenFaults) -> None:
-        complete = clean_check and (not found.drained or found.drained.get("check") in judged)
+        complete = clean_check and (not found.claim or found.claim.get("check") in judged)
         found.update(outcome.findings, judged, plan, outcome.boot_id, clock.iso(outcome.started), complete)
         if this.refusing is not None:
-            found.note_refusal(time.time())
-        if clean_check and found.drained and not found.open and found.clean_runs >= plan.clean_runs:
+            found.note_refusal(this.refused_at)
+        if this.requests and not found.drained:
+            found.asked = faults.claim(this.requests[0])
+        if clean_check and found.claim and not found.open and found.clean_runs >= plan.clean_runs:
             _ask_for_return(this, found)
 
     if faults.change(this.places, apply) is None:
@@ -185,7 +207,7 @@ def _judged(this: Run) -> set[str]:
 
 
 def _ask_for_return(this: Run, found: faults.OpenFaults) -> None:
-    drained = found.drained or {}
+    drained = found.claim or {}
     mode = this.plan.mode(drained.get("check", ""), "resume")
     if mode != "enforce":
         return
@@ -200,7 +222,8 @@ def _update_state(this: Run) -> None:
     now = time.monotonic()
     state.counters = {name: [value, now] for name, value in outcome.expect.counters.items()}
     state.note_seen(run_once.seen_faults(outcome.results), _judged(this), this.plan.confirm["of"])
-    node_state.save(this.places, state, outcome.reading.hangs)
+    if not node_state.save(this.places, state, outcome.reading.hangs):
+        raise OSError("the lock of this boot's state could not be had")
 
 
 def _update_allocation(this: Run) -> None:
@@ -214,6 +237,16 @@ def _update_allocation(this: Run) -> None:
     opened["kmsg_last"] = outcome.kmsg_last
     opened["counters"] = outcome.state.counters
     allocations.open_file(this.places, opened)
+
+
+#: Requests before all else: what must be done is on disk before it is tried.
+_STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
+    ("request", _put_request),
+    ("faults", _update_faults),
+    ("state", _update_state),
+    ("allocation", _update_allocation),
+    ("record", _put_record),
+)
 
 
 def _work_waits(this: Run) -> bool:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_guard.core.outcome import Finding
+from slurm_guard.core.outcome import CheckResult, Finding
 from slurm_guard.core.paths import Places
 from slurm_guard.core.plan import Plan
-from slurm_guard.engine import faults
+from slurm_guard.engine import faults, judge
 
 PLAN = Plan({}, "n1")
 
@@ -73,3 +73,18 @@ def test_refusals_are_kept_for_an_hour() -> None:
     found.note_refusal(1000.0)
     found.note_refusal(5000.0)
     assert found.refusals == [5000.0]
+
+
+def test_a_refusal_that_was_none_is_taken_back() -> None:
+    found = faults.OpenFaults()
+    found.note_refusal(1000.0)
+    found.note_refusal(1001.0)
+    found.take_back_refusal(1001.0)
+    assert found.refusals == [1000.0]
+
+
+def test_a_check_that_no_longer_applies_proves_nothing_gone() -> None:
+    """A driver that answers N/A since its update has not mended a GPU."""
+    gone = CheckResult("gpu_remap", [Finding("skip", "not supported")])
+    fine = CheckResult("gpu_ecc", [Finding("skip", "not supported"), Finding("pass")])
+    assert judge.judged([gone, fine, CheckResult("fs_mounts", [])]) == {"gpu_ecc"}

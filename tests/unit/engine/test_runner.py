@@ -146,3 +146,38 @@ def test_children_let_go_of_the_hook_s_output(probe: Callable[..., None], tmp_pa
         reading = read(["a", "b"])
     assert reading.facts["a"] == ["/dev/null"] * 3
     assert len(reading.facts["b"]) == 5  # 0-2, the pipe, and the listing itself
+
+
+def test_a_child_that_closes_its_pipe_and_stays_is_not_waited_for(probe: Callable[..., None]) -> None:
+    """So does a process whose end hangs in a driver: its pipe is closed, and it is not gone."""
+
+    def stay(*_: object) -> None:
+        os.closerange(3, 64)
+        hang_forever()
+
+    probe("nvml", read=stay)
+    probe("b", read=lambda places, request: 7)
+    reading = read(["nvml", "b"])
+    assert "nvml" in reading.problems
+    assert reading.facts == {"b": 7}
+
+
+def test_facts_that_were_told_count_whoever_keeps_the_pipe_open(
+    probe: Callable[..., None], tmp_path: Path
+) -> None:
+    """A library may fork a helper, which inherits the pipe."""
+    done = tmp_path / "done"
+
+    def fork_a_helper(*_: object) -> dict[str, int]:
+        if os.fork() == 0:
+            while not done.exists():
+                time.sleep(0.01)
+            os._exit(0)
+        return {"count": 8}
+
+    probe("nvml", read=fork_a_helper)
+    try:
+        reading = read(["nvml"])
+        assert (reading.facts["nvml"], reading.hangs, reading.problems) == ({"count": 8}, [], {})
+    finally:
+        done.touch()
