@@ -100,7 +100,7 @@ class Rows:
 
 
 def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
-    data = record.data
+    data, is_run = record.data, record.kind == "run"
     machine, plan = data.get("machine") or {}, data.get("plan") or {}
     boot = names.number(
         "boots", (node, *(str(machine.get(k) or "") for k in ("boot_id", "machine_id", "serial")))
@@ -109,24 +109,35 @@ def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
         "guards",
         (
             data.get("guard_version") or "",
-            data.get("check_set") or "",
+            data.get("check_set") or "" if is_run else "",
             *(str(plan.get(k) or "") for k in ("hash", "state", "problem")),
         ),
     )
-    allocation = data.get("allocation") or {}
-    parent = data.get("parent")
     return (
         run,
         record.run_id,
         record.kind,
-        data["hook"] if record.kind == "run" else data["by"],
+        data["hook"] if is_run else data["by"],
         node,
         boot,
         guard,
         record.started,
+        *(_of_run(data, names) if is_run else _NOT_OF_ACTIONS),
+        data.get("exit") or None,
+        *((None, None) if is_run else _of_action_record(data)),
+        data["schema"],
+        record.digest,
+        _unknown(data, KEYS[record.kind]),
+    )
+
+
+def _of_run(data: dict[str, Any], names: Names) -> tuple[Any, ...]:
+    """The columns `elapsed_ms` to `dropped`. A key that its kind of record does not have was not checked."""
+    allocation = data.get("allocation") or {}
+    return (
         data.get("elapsed_ms"),
         data.get("uptime_s"),
-        data["status"] if record.kind == "run" else "pass",
+        data["status"],
         data.get("mode"),
         int(bool(data.get("drill"))),
         _list_number(data.get("passed"), names),
@@ -137,13 +148,17 @@ def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
         _json(data.get("coverage")),
         _json(data.get("decisions")),
         data.get("dropped") or None,
-        data.get("exit") or None,
-        data.get("user"),
-        bytes.fromhex(parent) if parent else None,
-        data["schema"],
-        record.digest,
-        _unknown(data, KEYS[record.kind]),
     )
+
+
+#: The same columns of an action record.
+_NOT_OF_ACTIONS = (None, None, "pass", None, 0, *(None,) * 8)
+
+
+def _of_action_record(data: dict[str, Any]) -> tuple[str | None, bytes | None]:
+    """The columns `user` and `parent`."""
+    parent = data.get("parent")
+    return data.get("user"), bytes.fromhex(parent) if parent else None
 
 
 def _list_number(checks: list[str] | None, names: Names) -> int | None:

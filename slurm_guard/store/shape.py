@@ -23,6 +23,7 @@ _NUMBER: Any = (int, float)
 _TEXT_ONLY = frozenset((str,))
 _NESTED = frozenset((dict, list))
 _MOST = 2**63 - 1
+_LARGEST_NUMBER = 2**62  # the end of a run is its start plus its `elapsed_ms`
 #: Key: (accepted types, required). None is accepted for every key that is not required.
 _KEYS: dict[str, tuple[tuple[type, ...], bool]] = {
     "schema": ((str,), True),
@@ -35,6 +36,7 @@ _KEYS: dict[str, tuple[tuple[type, ...], bool]] = {
     "guard_version": ((str,), False),
     "plan": ((dict,), False),
     "actions": ((list,), False),
+    "exit": (_NUMBER, False),
 }
 _RUN_KEYS = {
     "hook": ((str,), True),
@@ -54,7 +56,6 @@ _RUN_KEYS = {
     "growths": ((dict,), False),
     "decisions": ((list,), False),
     "dropped": (_NUMBER, False),
-    "exit": (_NUMBER, False),
 }
 _ACTION_KEYS = {"parent": ((str,), False), "by": ((str,), True), "user": ((str,), False)}
 _CHECKED = {"run": {**_KEYS, **_RUN_KEYS}, "action": {**_KEYS, **_ACTION_KEYS}}
@@ -118,7 +119,7 @@ def _check_keys(data: dict[str, Any], kind: str) -> None:
         _remember(types)
     for key in _NUMBERS[kind]:
         value = get(key)
-        if value is not None and not -_MOST <= value <= _MOST:
+        if value is not None and not -_LARGEST_NUMBER <= value <= _LARGEST_NUMBER:
             refuse(f"{key} is beyond 64 bits")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_guard.core.errors import RecordError
-from slurm_guard.store import open_store
+from slurm_guard.store import open_store, schema
 from slurm_guard.store.record import LARGEST, Record, milliseconds, parse
-from slurm_guard.store.writer import Writer
+from slurm_guard.store.writer import Writer, Written
 from tests.unit.store.factory import action, action_record, at, finding, job, ms, run
 
 FULL = run(
@@ -155,8 +156,10 @@ JSON = st.recursive(
     SCALAR,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
 )
+ACTIONS = action_record("gx7", 3, action("resume", 3, "gpu_xid.48"), by="cli", user="root", exit=75)
+TOP_KEYS = sorted({*FULL, *ACTIONS})
 PATHS = (
-    *((key,) for key in FULL),
+    *((key,) for key in TOP_KEYS),
     *(("allocation", key) for key in FULL["allocation"]),
     *(("machine", key) for key in FULL["machine"]),
     *(("plan", key) for key in FULL["plan"]),
@@ -168,8 +171,8 @@ PATHS = (
 )
 
 
-def with_value(path: tuple[Any, ...], value: Any) -> Any:
-    changed = json.loads(WHOLE)
+def with_value(path: tuple[Any, ...], value: Any, record: Any = FULL) -> Any:
+    changed = json.loads(json.dumps(record))
     place = changed
     for key in path[:-1]:
         place = place[key]
@@ -181,13 +184,60 @@ def with_value(path: tuple[Any, ...], value: Any) -> Any:
 def test_whatever_the_reader_accepts_the_store_takes(
     tmp_path_factory: pytest.TempPathFactory, path: tuple[Any, ...], value: Any
 ) -> None:
+    check_taken(tmp_path_factory, with_value(path, value))
+
+
+@given(st.sampled_from(TOP_KEYS), JSON)
+def test_so_it_is_with_action_records(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
+    check_taken(tmp_path_factory, with_value((key,), value, ACTIONS))
+
+
+#: Keys of the other kind of record mean nothing here, so nobody checks them: they must not reach a column.
+FOREIGN = [
+    {**FULL, "user": {"a": 1}},
+    {**FULL, "parent": 5},
+    {**FULL, "parent": "not hex"},
+    {**ACTIONS, "mode": {"a": 1}},
+    {**ACTIONS, "allocation": "x"},
+    {**ACTIONS, "passed": 3},
+    {**ACTIONS, "check_set": [1]},
+]
+
+
+@pytest.mark.parametrize("record", FOREIGN)
+def test_keys_of_the_other_kind_are_kept_as_unknown_ones(
+    tmp_path_factory: pytest.TempPathFactory, record: dict[str, Any]
+) -> None:
+    assert check_taken(tmp_path_factory, record).new == [0]
+
+
+def check_taken(tmp_path_factory: pytest.TempPathFactory, record: Any) -> Written:
+    """A record that the reader accepts is written or refused; none of its values stops the writer.
+
+    Each gets an id of its own: under a known one it would be refused before its rows are made.
+    """
     try:
-        record = parse(json.dumps(with_value(path, value)).encode())
+        accepted = parse(json.dumps({**record, "run_id": os.urandom(16).hex()}).encode())
     except (RecordError, UnicodeEncodeError):
-        return
+        return Written([], [], [], 0)
     with open_store(tmp_path_factory.getbasetemp() / "reader" / "store.sqlite") as store:
-        written = Writer(store).write([record])
+        written = Writer(store).write([accepted])
     assert len(written.new) + len(written.duplicates) + len(written.refused) == 1
+    return written
+
+
+def test_a_number_that_would_not_fit_once_added_is_refused() -> None:
+    with pytest.raises(RecordError, match="elapsed_ms"):
+        read({**FULL, "elapsed_ms": 2**63 - 1})
+
+
+def test_the_exit_of_a_refusal_is_the_action_records(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("exit") / "store.sqlite"
+    with open_store(path) as store:
+        Writer(store).write([read(ACTIONS)])
+        with store.read() as connection:
+            row = connection.execute(schema.runs.select()).one()
+    assert (row.exit, row.extra, row.user) == (75, None, "root")
 
 
 @pytest.mark.parametrize(
