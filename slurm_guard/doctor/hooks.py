@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_guard.doctor import programs
+from slurm_guard.doctor import programs, shims
 from slurm_guard.doctor.advice import Advice, Topic
 from slurm_guard.doctor.ownership import weak_spot
 
@@ -80,21 +80,19 @@ def _interpreter(hook: str, path: str) -> Iterator[Advice]:
     shim = Path(path).resolve()
     if shim.name != f"sguard-{hook}":
         return
-    home = shim.parent.parent
-    candidates = [home / ".venv/bin/python", home / "../../../../bin/python", Path("/usr/bin/python3")]
-    python = next((one for one in candidates if os.access(one, os.X_OK)), None)
-    version = _version(python) if python else None
+    boot, python = shims.start_of(shim)
+    version = _version(python)
     if version is None or version < _OLDEST_PYTHON:
         found = "no Python" if version is None else f"Python {'.'.join(map(str, version))}"
         yield TOPIC.bad(
             f"{found} for the {hook}: it lets every job through unchecked",
-            str(python or shim),
+            str(python),
             "install Python 3.9 or later as /usr/bin/python3",
         )
-    elif not any((home / place / "boot.py").is_file() for place in ("slurm_guard/engine", "engine")):
+    elif not boot.is_file():
         yield TOPIC.bad(
             f"the package beside {shim} is incomplete: the {hook} lets every job through unchecked",
-            str(home),
+            str(boot),
             "install slurm_guard again",
         )
 

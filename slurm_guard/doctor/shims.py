@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,22 @@ def source(hook: str) -> Path | None:
     package = Path(slurm_guard.__file__).resolve().parent
     candidates = (package / "shims" / hook / f"sguard-{hook}", package.parent / hook / f"sguard-{hook}")
     return next((path for path in candidates if path.is_file()), None)
+
+
+class Start(NamedTuple):
+    """What a shim starts, in its own order: the engine's file and the Python that runs it."""
+
+    boot: Path
+    python: Path
+
+
+def start_of(shim: Path) -> Start:
+    """What the shim at its real place (links resolved) starts; the files need not be there."""
+    home = shim.parent.parent
+    boot, python = home / "slurm_guard/engine/boot.py", home / ".venv/bin/python"
+    if not boot.exists():
+        boot, python = home.parent / "engine/boot.py", home / "../../../../../bin/python3"
+    return Start(boot, python if os.access(python, os.X_OK) else Path("/usr/bin/python3"))
 
 
 def links(root: Path) -> list[Link]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -80,3 +83,56 @@ def test_command_works_from_the_wheel(environment: Path) -> None:
         check=True,
     )
     assert where.stdout.startswith(str(environment)), "the test must run the wheel's code, not the checkout's"
+
+
+@pytest.mark.parametrize("through", ["in place", "a link", "a link to a link"])
+@pytest.mark.parametrize("hook", sorted(SHIMS))
+def test_each_shim_of_the_wheel_checks_the_node(
+    environment: Path, tmp_path: Path, hook: str, through: str
+) -> None:
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    shim = packages / "slurm_guard/shims" / hook / SHIMS[hook]
+    for number in range(("in place", "a link", "a link to a link").index(through)):
+        link = tmp_path / f"link{number}"
+        link.symlink_to(shim)
+        shim = link
+    root = a_node(tmp_path / "root")
+    traced = run_shim(["/bin/sh", "-x", str(shim), "--root", str(root)])
+    started = re.search(r"\+ timeout --foreground -k 1 \d+ (\S+) -I -S (\S+)", traced.stderr)
+    assert started, traced.stderr
+    python, boot = (os.path.normpath(path) for path in started.groups())
+    assert (python, boot) == (f"{environment}/bin/python3", f"{packages}/slurm_guard/engine/boot.py")
+    assert (traced.returncode, hooks_on_record(root)) == (0, [hook])
+    assert run_shim([str(shim), "--root", str(root)]).returncode == 0
+    assert hooks_on_record(root) == [hook, hook]
+
+
+def test_the_links_of_init_run_the_wheel(environment: Path, tmp_path: Path) -> None:
+    root = a_node(tmp_path / "root")
+    command = [str(environment / "bin/sguard"), "init", "--root", str(root), "--write"]
+    subprocess.run(command, cwd="/", check=True, capture_output=True, timeout=60)
+    for hook, name in SHIMS.items():
+        link = root / "usr/lib/slurm-guard" / hook / name
+        assert str(link.readlink()).startswith(str(environment))
+        assert run_shim([str(link), "--root", str(root)]).returncode == 0
+    assert sorted(hooks_on_record(root)) == sorted(SHIMS)
+
+
+def a_node(root: Path) -> Path:
+    """The root folder of a node with a boot id and a kernel log."""
+    (root / "proc/sys/kernel/random").mkdir(parents=True)
+    (root / "proc/sys/kernel/random/boot_id").write_text("7d1f0a52-0000-4000-8000-0000000000c3\n")
+    (root / "proc/uptime").write_text("7200.00 14000.00\n")
+    (root / "dev").mkdir()
+    (root / "dev/kmsg").write_text("6,1,100,-;Linux version 6.1.0\n")
+    return root
+
+
+def run_shim(command: list[str]) -> subprocess.CompletedProcess[str]:
+    env = {"SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "31", "SLURM_JOB_UID": "1204"}
+    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False, timeout=60)
+
+
+def hooks_on_record(root: Path) -> list[str]:
+    records = (root / "var/lib/slurm-guard/spool").glob("*.json")
+    return [json.loads(path.read_text())["hook"] for path in records]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slurm_guard.doctor import hooks
+from slurm_guard.doctor import hooks, shims
 from slurm_guard.doctor.ownership import weak_spot
 from tests.unit.doctor.sites import script, site, told
 
@@ -122,3 +122,13 @@ def test_a_file_that_belongs_to_a_user(tmp_path: Path) -> None:
         assert weak_spot(str(path)) == (str(path), "belongs to uid 12345")
     else:
         assert weak_spot(str(path)) == (str(path), f"belongs to uid {os.geteuid()}")
+
+
+def test_the_python_and_the_engine_of_an_installed_package(tmp_path: Path) -> None:
+    packages = tmp_path / "venv/lib/python3.12/site-packages/slurm_guard"
+    shim = script(packages / "shims/prolog/sguard-prolog")
+    boot = script(packages / "engine/boot.py", mode=0o644)
+    start = shims.start_of(shim)
+    assert (start.boot, str(start.python)) == (boot, "/usr/bin/python3")
+    python = script(tmp_path / "venv/bin/python3")
+    assert shims.start_of(shim).python.resolve() == python
