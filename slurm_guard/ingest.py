@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_guard.core.errors import SetupError
+from slurm_guard.spools import RECORD, Search
 from slurm_guard.store.record import LARGEST, parse_or_error
 from slurm_guard.store.writer import Aside, Writer
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 SET_ASIDE = "set-aside"
 _BATCH_FILES = 2000
 _BATCH_BYTES = 16 << 20
-_DEEPEST = 4
 #: One read takes nearly every record whole; what fills it is looked at more closely.
 _FIRST_READ = 64 << 10
 # Neither a link nor a pipe may make root read, or wait for, somebody else's file.
@@ -36,12 +36,17 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass
 class IngestReport:
-    """What an ingest did. `set_aside` lists (file, reason); `rows` counts rows in all tables."""
+    """What an ingest did. `set_aside` lists (file, reason); `rows` counts rows in all tables.
+
+    `without_spool` are the given folders that hold no spool, `unread` lists (folder, reason).
+    """
 
     ingested: int = 0
     duplicates: int = 0
     set_aside: list[tuple[str, str]] = field(default_factory=list)
     rows: int = 0
+    without_spool: list[str] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: IngestReport) -> None:
         """Count another report in."""
@@ -49,6 +54,8 @@ class IngestReport:
         self.duplicates += other.duplicates
         self.set_aside += other.set_aside
         self.rows += other.rows
+        self.without_spool += other.without_spool
+        self.unread += other.unread
 
 
 class _File:
@@ -64,14 +71,19 @@ class _File:
 
 
 def ingest_tree(store: Store, folder: str | os.PathLike[str], remove: bool = True) -> IngestReport:
-    """Ingest a folder and the folders below it (spools of many nodes), links not followed.
+    """Ingest the spools in a folder and below it; every other file is left alone (see `spools`).
 
     Raises SetupError if `folder` cannot be listed, StoreError if the store fails; both lose nothing.
     """
     report = IngestReport()
     writer = Writer(store)
-    for spool in _spools(Path(folder), 0):
-        report.add(_ingest(writer, spool, remove))
+    search = Search(Path(folder))
+    spools = list(search.spools())
+    for spool, only_records in spools:
+        report.add(_ingest(writer, spool, remove, only_records))
+    report.unread += search.unread
+    if not spools:
+        report.without_spool.append(str(folder))
     return report
 
 
@@ -82,15 +94,6 @@ def ingest_folder(store: Store, folder: str | os.PathLike[str], remove: bool = T
     beside the folder. Raises SetupError if the folder cannot be listed, StoreError if the store fails.
     """
     return _ingest(Writer(store), Path(folder), remove)
-
-
-def _spools(folder: Path, depth: int) -> Iterator[Path]:
-    yield folder
-    if depth >= _DEEPEST:
-        return
-    for entry in _listed(folder):
-        if entry.name != SET_ASIDE and not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-            yield from _spools(Path(entry.path), depth + 1)
 
 
 def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -107,7 +110,7 @@ def _cannot_list(folder: Path, error: OSError) -> SetupError:
     return SetupError(f"{folder}: cannot be listed: {error.strerror}; expected a readable folder")
 
 
-def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
+def _ingest(writer: Writer, folder: Path, remove: bool, only_records: bool = False) -> IngestReport:
     report = IngestReport()
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -118,7 +121,7 @@ def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
     try:
         while True:
             before = report.ingested + report.duplicates
-            for batch in _batches(folder, opened):
+            for batch in _batches(folder, opened, only_records):
                 _ingest_batch(writer, folder, opened, batch, remove, report)
             # Listing a folder while files leave it may miss some, so look again until there is nothing new.
             if not remove or report.ingested + report.duplicates == before:
@@ -127,12 +130,14 @@ def _ingest(writer: Writer, folder: Path, remove: bool) -> IngestReport:
         os.close(opened)
 
 
-def _batches(folder: Path, opened: int) -> Iterator[list[_File]]:
+def _batches(folder: Path, opened: int, only_records: bool) -> Iterator[list[_File]]:
     batch: list[_File] = []
     size = 0
     for entry in _listed(folder):
         name = entry.name
         if not name.endswith(".json") or name.startswith("."):
+            continue
+        if only_records and RECORD.fullmatch(name) is None:
             continue
         file = _read(opened, name)
         if file is None:

@@ -21,8 +21,9 @@ def ingest(
 ) -> int:
     """Take run records of one or many nodes into the store.
 
-    Records are known by their run id: ingesting one twice changes nothing. Files that are no records are set
-    aside, never lost; their number makes the exit code 1.
+    A spool is a folder `spool`, or DIR itself, with files named as run records are; no other file is touched.
+    Records are known by their run id: ingesting one twice changes nothing. Files of a spool that are no
+    records are set aside, never lost. Ends with 1 if there were any, or if a folder could not be read.
     """
     from slurm_guard.ingest import IngestReport, ingest_tree
     from slurm_guard.store import open_store
@@ -36,15 +37,22 @@ def ingest(
         for folder in folders:
             total.add(ingest_tree(store, folder, remove=not keep))
     _show(total, host, as_json)
-    return 1 if total.set_aside else 0
+    return 1 if total.set_aside or total.unread else 0
 
 
 def _show(total: "IngestReport", host: Host, as_json: bool) -> None:  # type: ignore[name-defined]  # noqa: F821
     aside = [{"file": path, "reason": reason} for path, reason in total.set_aside]
+    unread = [{"folder": path, "reason": reason} for path, reason in total.unread]
     if as_json:
         counts = {"ingested": total.ingested, "duplicates": total.duplicates, "rows": total.rows}
-        output.emit_json("ingest", {"store": host.places.database, **counts, "set_aside": aside})
+        told = {"set_aside": aside, "without_spool": total.without_spool, "unread": unread}
+        output.emit_json("ingest", {"store": host.places.database, **counts, **told})
         return
     print(f"{total.ingested} records ingested, {total.duplicates} known already, {len(aside)} set aside")
     for one in aside:
         output.warn(f"set aside: {one['file']}: {one['reason']}")
+    for folder in total.without_spool:
+        output.warn(f"{folder}: no spool in it: no folder `spool`, and no file named as a run record is")
+    if unread:
+        more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
+        output.warn(f"not searched: {unread[0]['folder']}: {unread[0]['reason']}{more}")

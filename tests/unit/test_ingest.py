@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from slurm_guard import ingest
+from slurm_guard import ingest, spools
 from slurm_guard.core.errors import SetupError, StoreError
 from slurm_guard.ingest import ingest_folder, ingest_tree
 from slurm_guard.store import Store, open_store, schema, writer
@@ -194,20 +194,102 @@ def test_a_spool_on_a_file_system_of_its_own_keeps_bad_files_within(
     assert (folder / ".set-aside" / "torn.json").read_text() == "{"
 
 
+def named(folder: Path, *records: dict[str, Any]) -> Path:
+    """A spool whose files are named as the guard names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, record in enumerate(records):
+        (folder / f"r-{number:016d}-{record['run_id']}.json").write_text(json.dumps(record))
+    return folder
+
+
+def everything(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
 def test_spools_of_many_nodes_are_walked(tmp_path: Path) -> None:
+    top = tmp_path / "in"
     for number in range(4):
-        spool(tmp_path / "in" / f"gx{number}" / "spool", *some(2, f"gx{number}"))
-    spool(tmp_path / "in" / "direct", *some(1))
-    spool(tmp_path / "in" / "set-aside", *some(1))
-    spool(tmp_path / "in" / ".hidden", *some(1))
-    spool(tmp_path / "elsewhere", *some(1))
-    (tmp_path / "in" / "link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "in" / "gx1" / "spool" / "torn.json").write_text("{")
+        named(top / f"gx{number}" / "spool", *some(2, f"gx{number}"))
+    named(top / "nodes/gx5/var/lib/slurm-guard/spool", *some(1))
+    named(top / ".hidden/spool", *some(1))
+    named(top / "set-aside/spool", *some(1))
+    named(tmp_path / "elsewhere/spool", *some(1))
+    (top / "link").symlink_to(tmp_path / "elsewhere")
+    (top / "gx7").mkdir()
+    (top / "gx7/spool").symlink_to(tmp_path / "elsewhere/spool")
+    (top / "gx1/spool/torn.json").write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_tree(store, top)
+        assert (report.ingested, len(report.set_aside)) == (9, 1)
+        assert (report.without_spool, report.unread) == ([], [])
+    assert names(top / "gx1/set-aside") == {"torn.json"}
+    assert len(names(tmp_path / "elsewhere/spool")) == 1
+
+
+def test_only_a_spools_files_are_touched(tmp_path: Path) -> None:
+    """Whatever a folder of nodes holds: plans, states, allocations and others' files stay where they are."""
+    top = tmp_path / "in"
+    home = top / "n1/var/lib/slurm-guard"
+    foreign = ["plan.json", "faults.json", "state.json", "allocations/12.json", "requests/a.json"]
+    foreign = [f"n1/var/lib/slurm-guard/{name}" for name in foreign]
+    foreign += ["package.json", "var/spool/mail.json", "n1/etc/x.json", f"n1/h-{1:016d}-{2:032x}.json"]
+    for name in foreign:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text("{}")
+    named(home / "spool", *some(2))
+    (home / "spool/torn.json").write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_tree(store, top)
+    assert (report.ingested, len(report.set_aside)) == (2, 1)
+    assert everything(top) == {*foreign, "n1/var/lib/slurm-guard/set-aside/torn.json"}
+
+
+def test_a_folder_of_another_name_may_be_a_spool(tmp_path: Path) -> None:
+    folder = named(tmp_path / "collected", *some(2))
+    (folder / "plan.json").write_text("{}")
+    torn = f"h-{5:016d}-{7:032x}.json"
+    (folder / torn).write_text("{")
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_tree(store, folder)
+    assert (report.ingested, [Path(path).name for path, _ in report.set_aside]) == (2, [torn])
+    assert names(folder) == {"plan.json"}
+
+
+def test_a_folder_without_a_spool_is_told(tmp_path: Path) -> None:
+    (tmp_path / "in/spool").mkdir(parents=True)
+    (tmp_path / "in/spool/print-job.json").write_text("{}")
     with open_store(tmp_path / "s.sqlite") as store:
         report = ingest_tree(store, tmp_path / "in")
-        assert (report.ingested, len(report.set_aside)) == (9, 1)
-    assert names(tmp_path / "in" / "gx1" / "set-aside") == {"torn.json"}
-    assert len(names(tmp_path / "elsewhere")) == 1
+    assert (report.without_spool, report.set_aside) == ([str(tmp_path / "in")], [])
+    assert everything(tmp_path / "in") == {"spool/print-job.json"}
+
+
+def test_what_cannot_be_listed_below_a_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "in"
+    named(top / "n1/spool", *some(1))
+    (top / "private").mkdir()
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path) == str(top / "private"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with open_store(tmp_path / "s.sqlite") as store:
+        report = ingest_tree(store, top)
+    assert (report.ingested, report.unread) == (1, [(str(top / "private"), "Permission denied")])
+
+
+def test_no_mount_point_is_entered_but_a_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named(tmp_path / "in/scratch/spool", *some(1))
+    own = named(tmp_path / "in/n1/spool", *some(1))
+    monkeypatch.setattr(spools, "_mount_points", lambda: {str(tmp_path / "in/scratch"), str(own)})
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert ingest_tree(store, tmp_path / "in").ingested == 1
+    assert names(own) == set()
 
 
 def test_more_files_than_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +349,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 
 INGEST = """
 import sys
-from slurm_guard import ingest
+from slurm_guard import ingest, spools
 from slurm_guard.store import open_store
 ingest._BATCH_FILES = 25
 print("ready", flush=True)

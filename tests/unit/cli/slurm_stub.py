@@ -133,7 +133,7 @@ def put(root: Path, *records: dict[str, Any]) -> None:
     spool = root / "var/lib/slurm-guard/spool"
     spool.mkdir(parents=True, exist_ok=True)
     for record in records:
-        (spool / f"r-{record['run_id']}.json").write_text(json.dumps(record))
+        (spool / f"r-{time.time_ns() // 1000:016d}-{record['run_id']}.json").write_text(json.dumps(record))
 
 
 def put_plan(root: Path, **bundle: Any) -> None:
