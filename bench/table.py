@@ -56,9 +56,17 @@ def text(rows: list[Row]) -> str:
     """A table of at most 100 columns, what it comes to, and the rows' notes."""
     table = [line for row in rows for line in lines(cells(row))]
     ruled = ["  ".join("-" * width for width in WIDTHS), *table]
-    notes = [f"* {row.what}: {row.note}" for row in rows if row.note]
-    below = [line for entry in (verdict(rows), *notes) for line in wrap(entry)]
+    below = [line for entry in (verdict(rows), *notes(rows)) for line in wrap(entry)]
     return "\n".join([*lines(HEADER), *ruled, "", *below]).rstrip() + "\n"
+
+
+def notes(rows: list[Row]) -> list[str]:
+    """What is to be said about rows, the same thing once."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note:
+            about.setdefault(row.note, []).append(row.what)
+    return [f"* {'; '.join(names)}: {note}" for note, names in about.items()]
 
 
 def wrap(entry: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.table import COLUMNS, Row, text, verdict
+from bench.table import COLUMNS, Row, notes, text, verdict
 
 TEXT = st.text("abc defg-ü/%,", max_size=120)
 ROWS = st.builds(
@@ -25,6 +25,13 @@ def test_a_long_cell_goes_on_below_itself_and_loses_nothing() -> None:
     )
     assert " ".join(said.split()).count("1,000 rows/s,") == 1
     assert {"nodes", "files/s", "more"} <= set(said.split())
+
+
+def test_what_is_said_of_several_rows_is_said_once() -> None:
+    rows = [
+        Row(name, "", "", "1", note=note) for name, note in (("a", "x"), ("b", "y"), ("c", "x"), ("d", ""))
+    ]
+    assert notes(rows) == ["* a; c: x", "* b: y"]
 
 
 def test_missed_and_unmeasured_rows_are_named() -> None:
