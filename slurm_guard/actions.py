@@ -5,6 +5,7 @@ The node's own return to service after clean healthchecks is the engine's; this 
 
 from __future__ import annotations
 
+import difflib
 import os
 import pwd
 import re
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_guard.core import check as registry
 from slurm_guard.core import reason as reasons
-from slurm_guard.core.errors import OwnershipError
-from slurm_guard.engine import faults, record, spool
+from slurm_guard.core.errors import OwnershipError, SlurmRefusedError
+from slurm_guard.engine import clock, faults, record, spool
 from slurm_guard.slurm import ownership
 
 if TYPE_CHECKING:
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.paths import Places
     from slurm_guard.core.plan import Plan
-    from slurm_guard.slurm.gateway import Gateway
+    from slurm_guard.slurm.gateway import Gateway, NodeState
     from slurm_guard.slurm.ownership import Outcome
 
 _FAULT = re.compile(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _NO_LOGIN = 4294967295
+#: How the gateway, or Slurm, says that there is no such node.
+_NO_SUCH_NODE = ("no node ", "invalid node name")
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,14 @@ class Done:
 def wanted(words: list[str], device: str, checks: Collection[str]) -> Wanted:
     """The drain that is meant by the words of a command line: a fault of a known check, or free text.
 
-    Raises ValueError: no word, a fault of no known check, a device without a fault, a forged reason of ours.
+    Raises ValueError: no word, a fault that no check has, a device without a fault, a forged reason of ours.
     """
     text = reasons.clean(" ".join(words))
     if not text:
         raise ValueError("the reason is empty; expected a fault (gpu_xid.79) or a text")
     if text.upper().startswith((reasons.MARK, reasons.JOB_MARK)):
         raise ValueError(f"{text!r}: give the fault without its mark, e.g. `gpu_xid.79 --device gpu3`")
+    _ensure_known(text.partition(" ")[0], checks)
     if _FAULT.fullmatch(text) and text.partition(".")[0] in checks:
         return Wanted(reasons.build(text, device), text, reasons.clean(device))
     if device:
@@ -66,13 +71,33 @@ def wanted(words: list[str], device: str, checks: Collection[str]) -> Wanted:
     return Wanted(text)
 
 
+def _ensure_known(word: str, checks: Collection[str]) -> None:
+    """Raise ValueError for `check.code` where the check is known and has no such fault: a slip."""
+    name, dot, code = word.partition(".")
+    if not (dot and _FAULT.fullmatch(word) and name in checks):
+        return
+    check = registry.load(name)
+    if code in check.faults or (check.open_faults and re.fullmatch(check.open_faults, code)):
+        return
+    near = difflib.get_close_matches(code, check.faults, n=1)
+    hint = f"did you mean {name}.{near[0]}?" if near else f"`sguard check show {name}` lists them"
+    if not near and check.open_faults:
+        hint = f"expected {check.open_faults_text}"
+    raise ValueError(f"{word!r}: {name} has no fault {code!r}; {hint}")
+
+
 def drain(door: Gateway, places: Places, plan: Plan, node: str, order: Wanted) -> Done:
     """Drain a node unless it is somebody else's; at most two calls to Slurm.
 
     `plan` is this host's, `plan.node` its NodeName. The budget is not asked: a person decided. Never raises
-    for what Slurm says; see `ensure`.
+    for what Slurm says; see `ensure`. A node that is drained already keeps its reason: that is `done` if it
+    is the reason that was asked for, else `held`.
     """
     outcome = ownership.safe_drain(door, node, order.reason, plan.owners)
+    if outcome.node is not None and outcome.node.drained and not outcome.written:
+        _explain_standing(outcome, outcome.node, order.reason)
+    if outcome.outcome == ownership.DONE and not outcome.written:
+        return Done(outcome)  # nothing was done, so there is nothing to record
     request = {"fault": order.fault, "device": order.device, "reason": order.reason}
     return Done(outcome, _put_on_record(places, plan, node, "drain", request, outcome))
 
@@ -86,7 +111,25 @@ def resume(door: Gateway, places: Places, plan: Plan, node: str, written: str | 
     request = {"fault": fault, "device": device, "reason": reason}
     if outcome and node == plan.node:
         _forget_faults(places)
+    if outcome and not outcome.written:
+        return Done(outcome)
     return Done(outcome, _put_on_record(places, plan, node, "resume", request, outcome))
+
+
+def _explain_standing(outcome: Outcome, node: NodeState, wanted_reason: str) -> None:
+    """What it means that the node is drained already, and whose drain that is."""
+    standing = reasons.strip_slurms_additions(node.reason)
+    if outcome.outcome == ownership.FAILED:
+        return
+    who = node.reason_user or ("" if node.reason_uid is None else f"uid {node.reason_uid}") or "somebody"
+    since = f" since {clock.iso(node.reason_time)}" if node.reason_time else ""
+    what = repr(standing) if standing else "no reason"
+    text = f"{node.name} is drained already, by {who}{since}, with {what}"
+    if standing == wanted_reason:
+        outcome.outcome, outcome.why = ownership.DONE, text
+        return
+    ours = " `sguard resume` ends that drain." if outcome.outcome == ownership.DONE else ""
+    outcome.outcome, outcome.why = ownership.HELD, f"{text}; a reason that stands is never replaced.{ours}"
 
 
 def ensure(outcome: Outcome) -> None:
@@ -95,6 +138,12 @@ def ensure(outcome: Outcome) -> None:
         raise outcome.error
     if outcome.outcome != ownership.DONE:
         raise OwnershipError(f"nothing was written: {outcome.why}")
+
+
+def in_words(node: str, outcome: Outcome) -> str:
+    """How it ended, as a line for people."""
+    said = outcome.why if outcome.why.startswith(node) else f"{node}: {outcome.why}"
+    return said if outcome.written else f"nothing to do: {said}"
 
 
 def _forget_faults(places: Places) -> None:
@@ -112,8 +161,13 @@ def _forget_faults(places: Places) -> None:
 def _put_on_record(
     places: Places, plan: Plan, node: str, kind: str, request: dict[str, Any], outcome: Outcome
 ) -> str:
-    """Leave an action record in this host's spool; why it could not be, or an empty text."""
+    """Leave an action record in this host's spool; why it could not be, or an empty text.
+
+    There is none of a node that Slurm does not know: a slip of the hand must not become a node on record.
+    """
     answer = str(outcome.error or "")
+    if isinstance(outcome.error, SlurmRefusedError) and any(text in answer.lower() for text in _NO_SUCH_NODE):
+        return ""
     action = record.action(kind, request, outcome.outcome, outcome.why, answer=answer, calls=outcome.calls)
     content = record.of_actions(places, plan, "cli", None, [action])
     content["user"] = person()

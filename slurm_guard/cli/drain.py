@@ -44,4 +44,4 @@ def drain(
             {"node": node, "reason": order.reason, "written": done.outcome.written, "why": done.outcome.why},
         )
     else:
-        print(f"{node}: {done.outcome.why}")
+        print(actions.in_words(node, done.outcome))

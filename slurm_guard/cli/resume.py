@@ -44,7 +44,7 @@ def resume(
     if as_json:
         output.emit_json("resume", {"node": node, "written": done.outcome.written, "why": done.outcome.why})
     else:
-        print(f"{node}: {done.outcome.why}")
+        print(actions.in_words(node, done.outcome))
     return 0
 
 

@@ -95,7 +95,9 @@ def _next(state: NodeState, slurm: Slurm, plan: Plan | None) -> str | None:
 
 def state_of(state: NodeState, slurm: Slurm) -> dict[str, Any]:
     """A node's state as reports show it."""
-    drain, told = state.drained_by, slurm.nodes.get(state.node)
+    told = slurm.nodes.get(state.node)
+    # A node that somebody put back is in service, whatever the records say of it.
+    drain = None if slurm.is_out(state.node) is False else state.drained_by
     said = None
     if told is not None:
         since = told.reason_time * 1000 if told.reason_time else None

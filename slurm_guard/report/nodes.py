@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slurm_guard.store import Store
+    from slurm_guard.store.model import NodeState
 
 SCHEMA = "1.0"
 WIDTH = 80
@@ -43,6 +44,7 @@ def build(
     rows = [
         {**state_of(one, asked), "silent_ms": None if one.last is None else max(0, moment - one.last.ended)}
         for one in fleet.node_states(store, wanted, cluster)
+        if _is_node(one, asked)
     ]
     known = {row["node"] for row in rows}
     return {
@@ -55,6 +57,11 @@ def build(
         "slurm_problem": asked.problem or None,
         "totals": _totals(rows),
     }
+
+
+def _is_node(state: NodeState, slurm: Slurm) -> bool:
+    """False for a name that only a failed action put on record, and that Slurm does not know."""
+    return state.last is not None or state.drained_by is not None or state.node in slurm.nodes
 
 
 def _totals(rows: list[dict[str, Any]]) -> dict[str, int]:

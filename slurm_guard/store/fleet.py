@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
@@ -200,7 +200,7 @@ def _state(
 ) -> NodeState:
     """A node's state from its last run, what was done (newest first) and its drain-tier events."""
     state = NodeState(*key, last)
-    state.drained_by = done[0] if done and done[0].action == "drain" else None
+    state.drained_by = _standing(done)
     if last is None:
         return state
     resumed = max((action.at for action in done if action.action == "resume"), default=0)
@@ -210,6 +210,14 @@ def _state(
     open_now += [one for one in events if one.at >= since]
     state.open_faults = list({(one.fault, one.device): one for one in reversed(open_now)}.values())[::-1]
     return state
+
+
+def _standing(done: list[ActionRow]) -> ActionRow | None:
+    """The drain that stands (newest first); one that found the node drained already wrote nothing."""
+    drains = list(takewhile(lambda action: action.action == "drain", done))
+    return next(
+        (one for one in drains if "nothing to write" not in (one.why or "")), next(iter(drains), None)
+    )
 
 
 def _booted(last: RunRow) -> int:

@@ -33,6 +33,8 @@ CHECKS = ("gpu_xid", "ib_link", "fs_mounts")
         (["replace", "fan", "2"], "", ("replace fan 2", "", "")),
         (['$(reboot) "now"\n'], "", ("(reboot) now", "", "")),
         (["maintenance"], "", ("maintenance", "", "")),
+        (["ib_link.", "is", "down"], "", ("ib_link. is down", "", "")),
+        (["gpu_xid.998"], "gpu0", ("SG:gpu_xid.998 gpu0", "gpu_xid.998", "gpu0")),
     ],
 )
 def test_what_a_command_line_means(words: list[str], device: str, expected: tuple[str, str, str]) -> None:
@@ -48,6 +50,9 @@ def test_what_a_command_line_means(words: list[str], device: str, expected: tupl
         (["SG:gpu_xid.79", "gpu3"], "", "without its mark"),
         (["sgj:ib_link"], "", "without its mark"),
         (["gpu_xdi.79"], "", "no check has that name"),
+        (["gpu_xid.7999"], "gpu3", "gpu_xid has no fault '7999'; "),
+        (["fs_mounts.hugn"], "/scratch", "did you mean fs_mounts.hung?"),
+        (["ib_link.frobnicated", "again"], "", "`sguard check show ib_link` lists them"),
         (["replace", "fan"], "gpu3", "has no device"),
     ],
 )
@@ -101,6 +106,36 @@ def test_nobody_elses_reason_is_overwritten(places: Places, reason: str) -> None
     with pytest.raises(OwnershipError, match="nothing was written"):
         actions.ensure(done.outcome)
     assert records(places)[0]["actions"][0]["outcome"] == "held"
+
+
+@pytest.mark.parametrize("reason", ["SG:gpu_xid.79 gpu3", "look at its fans"])
+def test_the_same_reason_again_is_done_and_not_on_record(places: Places, reason: str) -> None:
+    slurm = StubGateway(drained("n2", reason, user="root"))
+    done = actions.drain(slurm, places, Plan({}, "n1"), "n2", actions.Wanted(reason))
+    actions.ensure(done.outcome)
+    assert done.outcome.why.startswith(
+        f"n2 is drained already, by root since 2026-09-21T14:13:20.000Z, with '{reason}'"
+    )
+    assert (slurm.written, records(places)) == ([], [])
+
+
+def test_another_reason_does_not_replace_our_own_on_record_either(places: Places) -> None:
+    """Else `resume` would compare the node's reason with one that was never written."""
+    slurm = StubGateway(drained("n2", "SG:gpu_xid.79 gpu3"))
+    done = actions.drain(slurm, places, Plan({}, "n1"), "n2", actions.Wanted("please look"))
+    with pytest.raises(
+        OwnershipError, match=r"drained already, by root .* with 'SG:gpu_xid.79 gpu3'; .*sguard resume"
+    ):
+        actions.ensure(done.outcome)
+    assert slurm.written == []
+    assert [one["outcome"] for one in records(places)[0]["actions"]] == ["held"]
+
+
+def test_a_node_that_slurm_does_not_know_is_not_put_on_record(places: Places) -> None:
+    done = actions.drain(StubGateway(idle("n2")), places, Plan({}, "n1"), "nope", actions.Wanted("text"))
+    with pytest.raises(SlurmRefusedError):
+        actions.ensure(done.outcome)
+    assert (done.unrecorded, records(places)) == ("", [])
 
 
 @pytest.mark.parametrize("error", [SlurmUnreachableError("no answer"), SlurmRefusedError("Invalid user id")])

@@ -100,6 +100,15 @@ def test_resume_of_a_clean_node(root: Path, slurm: StubGateway, capsys: pytest.C
     assert slurm.written == [("resume", "n2", "")]
 
 
+def test_a_node_in_service_is_not_resumed_and_nothing_is_on_record(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(root, "resume", "n2") == 0
+    assert capsys.readouterr().out == "nothing to do: n2 is IDLE: not drained, nothing to resume\n"
+    assert run(root, "drains", "--history", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["history"] == []
+
+
 def test_what_was_done_by_hand_is_on_record(
     root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,3 +118,48 @@ def test_what_was_done_by_hand_is_on_record(
     (row,) = json.loads(capsys.readouterr().out)["history"]
     assert (row["node"], row["action"], row["by"], row["outcome"]) == ("n2", "drain", "cli", "done")
     assert row["user"]
+
+
+def test_a_second_drain_does_not_stand_in_the_way_of_resume(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(root, "drain", "n2", "gpu_count.lost", "--device", "gpu3") == 0
+    assert run(root, "drain", "n2", "please", "look") == 16
+    assert "n2 is drained already, by root" in capsys.readouterr().err
+    assert run(root, "drain", "n2", "gpu_count.lost", "--device", "gpu3") == 0
+    assert capsys.readouterr().out.startswith("nothing to do: n2 is drained already, by root")
+    assert run(root, "resume", "n2") == 0
+    assert [one[0] for one in slurm.written] == ["drain", "resume"]
+
+
+def test_a_hooks_second_fault_does_not_stand_in_the_way_of_resume(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    again = {
+        **action("drain", "ib_link.down", "mlx5_0/1", ago_s=20),
+        "why": "n2 is drained; nothing to write",
+    }
+    put(
+        root,
+        run_record("n2", ago_s=90, actions=[action("drain", "gpu_count.lost", "gpu3", ago_s=89)]),
+        run_record("n2", ago_s=21, actions=[again]),
+    )
+    assert run(root, "resume", "n2") == 0
+    assert slurm.written == [("resume", "n2", "")]
+
+
+def test_a_misspelt_fault_is_a_usage_error_with_the_nearest(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(root, "drain", "n2", "gpu_count.losst") == 2
+    assert "did you mean gpu_count.lost?" in " ".join(capsys.readouterr().err.split())
+    assert slurm.calls == 0
+
+
+def test_a_drain_of_an_unknown_node_leaves_no_node(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(root, "drain", "nope", "text") == 15
+    assert run(root, "nodes", "--json") == 0
+    assert "nope" not in capsys.readouterr().out

@@ -59,6 +59,16 @@ def test_nodes_lists_slurms_nodes_and_those_on_record(
     assert found["slurm_problem"] is None
 
 
+def test_a_node_that_somebody_put_back_is_not_drained(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n2", ago_s=600, actions=[action("drain", *LOST, ago_s=599)]), run_record("n2"))
+    assert answer(capsys, root, 0, "nodes")["nodes"][0]["drained"] is None
+    assert answer(capsys, root, 1, "nodes", "--no-slurm")["nodes"][0]["drained"]["fault"] == "gpu_count.lost"
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    assert answer(capsys, root, 1, "nodes")["totals"]["drained"] == 1
+
+
 def test_healthy_nodes_end_with_0(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, run_record("n1"))
     assert run(root, "nodes") == 0
