@@ -26,6 +26,8 @@ class FsSpace(Check):
     probe = "mounts"
     scope = "node"
     params = {"warn": 85, "fail": 95, "filesystems": None}
+    rising = (("warn", "fail"),)
+    metrics = {"fs_used": "%", "fs_inodes_used": "%"}
     remedy = "Clean up, or tell the users who fill it; on a node's own disk look for what ended jobs left."
     faults = {
         "full": Fault("WARN", "little or no space is left"),

@@ -30,6 +30,7 @@ class GpuPcie(Check):
     probe = "nvml"
     tier = "WARN"
     params = {"replays_per_minute": None}
+    metrics = {"gpu_pcie_width": "lanes", "gpu_pcie_generation": "gen"}
     remedy = "Watch it; `lspci -vv` shows the link, `dmesg | grep AER` its errors."
     faults = {
         "width": Fault(

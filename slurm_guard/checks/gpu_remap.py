@@ -28,6 +28,7 @@ class GpuRemap(Check):
     tier = "WARN"
     remedy = "Reset the GPU when idle: `nvidia-smi --gpu-reset -i GPU`."
     params = {"rows": 512, "pages": 63}
+    metrics = {"gpu_remapped_rows": "rows", "gpu_retired_pages": "pages"}
     faults = {
         "pending": Fault("DRAIN_RESET", "A bad memory row will be replaced by the next reset."),
         "failure": Fault(

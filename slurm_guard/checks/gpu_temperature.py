@@ -28,6 +28,8 @@ class GpuTemperature(Check):
     probe = "nvml"
     tier = "WARN"
     params = {"warn_c": 85, "fail_c": 90, "memory_warn_c": 95, "memory_fail_c": 105}
+    rising = (("warn_c", "fail_c"), ("memory_warn_c", "memory_fail_c"))
+    metrics = {"gpu_temperature": "C", "gpu_memory_temperature": "C"}
     remedy = "Check air flow, fans, coolant and the room's temperature; compare with the other GPUs."
     faults = {
         "core": Fault("WARN", "The GPU is hotter than it should be."),

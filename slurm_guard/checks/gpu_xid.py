@@ -43,6 +43,8 @@ class GpuXid(Check):
     probes = ("kmsg", "nvml", "pci")
     tier = "WARN"
     remedy = "Look the code up in NVIDIA's Xid catalogue; the message has the raw text."
+    open_faults = r"[1-9]\d{0,2}|sxid_\d{1,6}"
+    open_faults_text = "an Xid from 1 to 999, or sxid_ with an SXid"
     faults = {
         **{str(code): _fault(code) for code in sorted(xid.CATALOGUE)},
         "13_repeat": Fault("WARN", "Xid 13 twice in one place of one GPU.", remedy=xid.REMEDIES["DRAIN"]),

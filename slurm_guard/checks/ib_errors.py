@@ -39,6 +39,19 @@ class Rule:
         self.code = code or counter
         self.param = param or self.code
 
+    @property
+    def metric(self) -> str:
+        """The name under which values and references go."""
+        return f"ib_{self.param}"
+
+    @property
+    def unit(self) -> str:
+        """What the metric counts."""
+        return f"errors{_UNITS[self.seconds]}"
+
+
+_UNITS = {0: "", 1: " per s", 60: " per min", 3600: " per h"}
+
 
 #: Of the rules for one counter, the first that is broken counts: gravest first.
 RULES = (
@@ -55,7 +68,6 @@ RULES = (
     Rule(FAIL, "rnr_nak_retry_err"),
     Rule(FAIL, "req_transport_retries_exceeded"),
 )
-_UNITS = {0: "", 1: " per s", 60: " per min", 3600: " per h"}
 
 
 class IbErrors(Check):
@@ -78,6 +90,7 @@ class IbErrors(Check):
         "req_transport_retries_exceeded": 0,
         "ignore": [],
     }
+    metrics = {rule.metric: rule.unit for rule in RULES}
     remedy = _CABLE
     faults = {
         "symbol_errors": Fault("WARN", "bit errors on the wire"),
@@ -130,10 +143,9 @@ def _judge(rule: Rule, growth: Growth, port: Facts, limit: float, expect: Expect
     amount = growth.delta
     if rule.seconds:
         amount = growth.delta * rule.seconds / max(growth.seconds, SHORTEST_S)
-    unit = f"errors{_UNITS[rule.seconds]}"
     where: dict[str, Any] = {"device": port.name, "device_id": port.pci, "fault": rule.code}
     where["fail" if rule.status == FAIL else "warn"] = limit
-    found = expect(f"ib_{rule.param}", amount, unit, **where)
+    found = expect(rule.metric, amount, rule.unit, **where)
     if found.status != PASS:
         seen = f"{rule.counter} grew by {growth.delta:g} in {growth.seconds:.0f} s"
         found.message = f"{port.name}: {seen}, expected at most {limit:g}{_UNITS[rule.seconds]}"

@@ -7,6 +7,7 @@ import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
+from slurm_guard.cli.wrapped import WIDTH, wrap
 from slurm_guard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def show(root: options.Root = "/", origin: Origin = False, as_json: options.Json
         output.emit_json("config", {"files": reading.files, "settings": values, "notes": reading.notes})
         return
     _tell(reading.notes)
-    print("\n".join(_line(one, origin) for one in settings))
+    if origin and reading.files:
+        print(f"# files in {reading.folder}")
+    for one in settings:
+        print("\n".join(_lines(one, reading.folder if origin else None)))
 
 
 @app.command()
@@ -63,26 +67,36 @@ def apply(root: options.Root = "/", as_json: options.Json = False) -> None:
         output.emit_json("config_apply", applied.as_dict())
         return
     _tell(applied.notes)
-    print(_summary(applied))
+    print("\n".join(wrap(_summary(applied), rest="  ")))
     for change in applied.changes:
-        print(f"  {change}")
+        print("\n".join(wrap(change, "  ", "    ")))
 
 
 def _tell(notes: list[str]) -> None:
+    """Remarks on stderr, wrapped; `sguard: ` comes before each line."""
     for note in notes:
-        output.warn(f"note: {note}")
+        output.warn("\n".join(wrap(note, "note: ", "  ", WIDTH - len("sguard: "))))
 
 
-def _line(one: "Shown", origin: bool) -> str:
+def _lines(one: "Shown", folder: str | None) -> list[str]:
+    """A setting as TOML; a list may take several lines. With a folder, its origin, relative to that."""
     value = "(none)" if one.value is None else json.dumps(one.value, ensure_ascii=False)
     text = f"{one.key} = {value}"
-    return f"{text}  # {one.origin}" if origin else text
+    # Only a list may be broken: a blank in a text is part of it.
+    whole = wrap(text, rest="    ") if isinstance(one.value, list) else [text]
+    if folder is None:
+        return whole
+    comment = f"  # {one.origin.removeprefix(f'{folder}/')}"
+    if len(whole[-1] + comment) > WIDTH:
+        return [*whole, f"  {comment}"]
+    return [*whole[:-1], whole[-1] + comment]
 
 
 def _summary(applied: "Applied") -> str:
-    from slurm_guard.config.apply import count_classes
+    from slurm_guard.config.apply import count_classes, count_strangers
 
-    bundle = applied.bundle
-    size = f"{len(bundle['nodes'])} node(s) in {count_classes(bundle)} class(es)"
+    bundle, strangers = applied.bundle, count_strangers(applied.bundle)
+    size = f"{len(bundle['nodes']) - strangers} node(s) in {count_classes(bundle)} class(es)"
+    others = f" and {strangers} in none" if strangers else ""
     state = "written" if applied.changed else "unchanged, marked as fresh"
-    return f"plan {bundle['hash']} {state}: {size}, {applied.path}"
+    return f"plan {bundle['hash']} {state}: {size}{others}, {applied.path}"

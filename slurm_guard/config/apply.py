@@ -42,7 +42,8 @@ class Applied:
             "hash": self.bundle["hash"],
             "previous_hash": self.previous_hash or None,
             "changed": self.changed,
-            "nodes": len(self.bundle["nodes"]),
+            "nodes": len(self.bundle["nodes"]) - count_strangers(self.bundle),
+            "nodes_without_class": count_strangers(self.bundle),
             "classes": count_classes(self.bundle),
             "changes": self.changes,
             "notes": self.notes,
@@ -93,6 +94,12 @@ def read_bundle(path: str) -> dict[str, Any] | None:
 def count_classes(bundle: dict[str, Any]) -> int:
     """How many node classes have nodes in a bundle."""
     return len({profile.get("class") for profile in bundle.get("profiles", []) if profile.get("class")})
+
+
+def count_strangers(bundle: dict[str, Any]) -> int:
+    """How many nodes of a bundle are there for a mode rule alone, and in no class."""
+    profiles = bundle.get("profiles", [])
+    return sum(not profiles[index].get("class") for index in bundle.get("nodes", {}).values())
 
 
 def _write(places: Places, data: bytes, keep_previous: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.config.problems import show, suggest
 from slurm_guard.core import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Expected values that every node class may have, whatever the checks say.
 EXPECTED = frozenset({"gpus", "ib_ports"})
@@ -62,11 +63,49 @@ class Catalogue:
             return f'an unknown check "{name}"', suggest(name, self.names)
         if not code or name in self.broken:
             return None
-        codes = self.classes[name].faults
-        numbered = code.isdecimal() and any(known.isdecimal() for known in codes)
-        if code in codes or numbered:
+        cls = self.classes[name]
+        if code in cls.faults or (cls.open_faults and re.fullmatch(cls.open_faults, code, re.ASCII)):
             return None
-        return f'an unknown fault "{fault}"', suggest(fault, [name, *(f"{name}.{known}" for known in codes)])
+        known = [name, *(f"{name}.{listed}" for listed in cls.faults if not listed.isdecimal())]
+        found, expected = f'an unknown fault "{fault}"', suggest(fault, known)
+        return found, f"{cls.open_faults_text}, or {expected}" if cls.open_faults else expected
+
+    def metrics(self) -> dict[str, str]:
+        """Every metric that a class may give a reference for, with its unit."""
+        return {metric: unit for cls in self.classes.values() for metric, unit in cls.metrics.items()}
+
+    def wrong_reference(self, metric: str, unit: Any) -> tuple[str, str] | None:
+        """What is wrong with a reference's metric or unit, as (found, expected); None if nothing is."""
+        known = self.metrics()
+        if metric not in known:
+            found = f'a reference for "{metric}", which no check judges'
+            return None if self.broken else (found, suggest(metric, known))
+        if not unit or unit == known[metric]:
+            return None
+        return f"{show(unit)}, but {metric} is measured in another unit", f'"{known[metric]}"'
+
+    def falling(
+        self, name: str, own: Mapping[str, Any], general: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Parameters of one table that contradict another, as (key, found, expected).
+
+        `general` are the values that `own` comes over; what neither sets is the default.
+        """
+        found = self.classes.get(name)
+        values = {**self.defaults(name), **general, **own}
+        for low, high in found.rising if found else ():
+            at, other, word = (high, low, "at least") if high in own else (low, high, "at most")
+            if (
+                at in own
+                and _is_number(values[low])
+                and _is_number(values[high])
+                and values[high] < values[low]
+            ):
+                yield at, show(values[at]), f"{word} {values[other]}, the value of `{other}`"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _mismatch(value: Any, default: Any) -> str:

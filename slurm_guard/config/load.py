@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from slurm_guard.config import catalogue as catalogue_module
@@ -9,6 +10,7 @@ from slurm_guard.config import sources as sources_module
 from slurm_guard.config.complaints import validate
 from slurm_guard.config.rules import find_wrong
 from slurm_guard.core.errors import ConfigError
+from slurm_guard.slurm.hostlist import expand, fold
 
 if TYPE_CHECKING:
     from slurm_guard.config.catalogue import Catalogue
@@ -17,14 +19,19 @@ if TYPE_CHECKING:
     from slurm_guard.config.sources import Sources
     from slurm_guard.core.paths import Places
 
+#: Columns of a line of an error; `sguard: ` comes before it.
+_WIDTH = 72
+
 
 class Reading:
     """What the files say: `config` if everything is right, else None and `problems`.
 
-    `notes` are sentences about what could not be checked, or that there is no configuration at all.
+    `notes` are sentences about what could not be checked, what is odd, or that there is no configuration at
+    all; `folder` is where the files lie.
     """
 
-    def __init__(self, sources: Sources, catalogue: Catalogue) -> None:
+    def __init__(self, sources: Sources, catalogue: Catalogue, folder: str) -> None:
+        self.folder = folder
         self.sources = sources
         self.catalogue = catalogue
         self.problems: list[Problem] = list(sources.problems)
@@ -40,7 +47,7 @@ class Reading:
 def read(places: Places, catalogue: Catalogue | None = None) -> Reading:
     """Read and check the configuration below a root; raises nothing for what the files hold."""
     sources = sources_module.read(places)
-    reading = Reading(sources, catalogue or catalogue_module.load())
+    reading = Reading(sources, catalogue or catalogue_module.load(), places.etc)
     sources.flatten("policy")
     config, wrong = validate(sources.settings)
     wrong += find_wrong(sources.settings, reading.catalogue)
@@ -58,6 +65,18 @@ def _notes(places: Places, reading: Reading) -> list[str]:
     ]
     if not reading.files and not reading.problems:
         notes.insert(0, f"no configuration at {places.config}: the built-in defaults apply")
+    return notes + (_strangers(reading.config, reading.sources) if reading.config else [])
+
+
+def _strangers(config: Config, sources: Sources) -> list[str]:
+    """Nodes that a mode rule names and no class has: nothing is expected of them, or they are a slip."""
+    known = {name for one in config.classes for name in expand(one.nodes)}
+    notes = []
+    for position, rule in enumerate(config.modes):
+        others = [name for name in expand(rule.nodes) if name not in known] if rule.nodes and known else []
+        if others:
+            key = sources.key(("mode", position, "nodes"))
+            notes.append(f"{key}: {fold(others)} in no class: nothing is expected there, or a slip?")
     return notes
 
 
@@ -65,9 +84,22 @@ def require(reading: Reading) -> Config:
     """The settings; raises ConfigError with all problems, one a line."""
     if reading.config is None:
         count = len(reading.problems)
-        lines = "\n".join(f"  {problem}" for problem in reading.problems)
-        raise ConfigError(f"the configuration has {count} error{'s' * (count != 1)}:\n{lines}")
+        lines = "\n".join(_wrapped(problem.beside(reading.folder)) for problem in reading.problems)
+        raise ConfigError(
+            f"the configuration in {reading.folder} has {count} error{'s' * (count != 1)}:\n{lines}"
+        )
     return reading.config
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def load(places: Places) -> Config:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: The way to a value: keys, and positions (from 0) in arrays.
 Path = tuple[str | int, ...]
 
-_LONGEST = 80
+_LONGEST = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,25 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem as a person reads it. `line` is None where it could not be told; `key` may be empty."""
+    """A problem as a person reads it; `key` may be empty.
+
+    `line` is None where it could not be told; `column` is known for syntax errors only. Both count from 1.
+    """
 
     file: str
     line: int | None
     key: str
     found: str
     expected: str
+    column: int | None = None
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
+        return self.beside("")
+
+    def beside(self, folder: str) -> str:
+        """The problem in one line; files in `folder` are named relative to it."""
+        file = self.file.removeprefix(f"{folder}/") if folder else self.file
+        where = ":".join(str(part) for part in (file, self.line, self.column) if part)
         key = f"{self.key}: " if self.key else ""
         return f"{where}: {key}found {self.found}; expected {self.expected}"
 

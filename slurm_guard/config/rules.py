@@ -25,7 +25,7 @@ _DECLARED = frozenset({"name", "nodes", "mounts", "references", "checks"})
 def find_wrong(settings: dict[str, Any], catalogue: Catalogue) -> list[Wrong]:
     """Everything these rules object to."""
     return [
-        *_check_tables(settings.get("checks"), ("checks",), catalogue),
+        *_check_tables(settings.get("checks"), ("checks",), catalogue, {}),
         *_policy(settings.get("policy"), catalogue),
         *_classes(settings, catalogue),
         *_node_sets(settings),
@@ -45,8 +45,8 @@ def _items(table: Any) -> Iterator[tuple[str, Any]]:
     yield from table.items() if isinstance(table, dict) else ()
 
 
-def _check_tables(tables: Any, at: Path, catalogue: Catalogue) -> Iterator[Wrong]:
-    """`[checks.NAME]` and `[class.checks.NAME]`."""
+def _check_tables(tables: Any, at: Path, catalogue: Catalogue, general: Any) -> Iterator[Wrong]:
+    """`[checks.NAME]`, and `[class.checks.NAME]`, which comes over the `general` ones."""
     for name, parameters in _items(tables):
         if name not in catalogue.names:
             yield Wrong((*at, name), f'an unknown check "{name}"', suggest(name, catalogue.names))
@@ -55,6 +55,9 @@ def _check_tables(tables: Any, at: Path, catalogue: Catalogue) -> Iterator[Wrong
             wrong = catalogue.wrong_parameter(name, key, value)
             if wrong:
                 yield Wrong((*at, name, key), *wrong)
+        beneath = dict(_items(dict(_items(general)).get(name)))
+        for key, found, expected in catalogue.falling(name, dict(_items(parameters)), beneath):
+            yield Wrong((*at, name, key), found, expected)
 
 
 def _policy(policy: Any, catalogue: Catalogue) -> Iterator[Wrong]:
@@ -75,7 +78,8 @@ def _classes(settings: dict[str, Any], catalogue: Catalogue) -> Iterator[Wrong]:
             names.add(name)
         yield from _expected_values(table, at, catalogue)
         yield from _mounts(table.get("mounts"), (*at, "mounts"))
-        yield from _check_tables(table.get("checks"), (*at, "checks"), catalogue)
+        yield from _references(table.get("references"), (*at, "references"), catalogue)
+        yield from _check_tables(table.get("checks"), (*at, "checks"), catalogue, settings.get("checks"))
 
 
 def _expected_values(table: dict[str, Any], at: Path, catalogue: Catalogue) -> Iterator[Wrong]:
@@ -87,6 +91,15 @@ def _expected_values(table: dict[str, Any], at: Path, catalogue: Catalogue) -> I
             yield Wrong((*at, key), "an unknown key", suggest(key, _DECLARED | known))
         elif not _is_plain(value):
             yield Wrong((*at, key), show(value), "a number, a text, true or false, or a list of these")
+
+
+def _references(references: Any, at: Path, catalogue: Catalogue) -> Iterator[Wrong]:
+    """A reference for a metric that nothing measures, or in another unit, would never be judged."""
+    for metric, reference in _items(references):
+        unit = reference.get("unit") if isinstance(reference, dict) else None
+        wrong = catalogue.wrong_reference(metric, unit)
+        if wrong:
+            yield Wrong((*at, metric, *(("unit",) if metric in catalogue.metrics() else ())), *wrong)
 
 
 def _is_plain(value: Any) -> bool:

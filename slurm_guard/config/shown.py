@@ -15,7 +15,7 @@ BUILT_IN = "built-in default"
 
 
 class Shown(NamedTuple):
-    """One setting: its key, its value, and `FILE:KEY` or `built-in default`."""
+    """One setting: its key, its value, and `FILE:LINE` or `built-in default`."""
 
     key: str
     value: Any
@@ -57,5 +57,4 @@ def _checks(given: dict[str, dict[str, Any]], catalogue: Catalogue) -> Iterator[
 def _origin(reading: Reading, path: Path) -> str:
     if not reading.sources.is_set(path):
         return BUILT_IN
-    file, _ = reading.sources.origin(path)
-    return f"{file}:{reading.sources.key(path)}"
+    return reading.sources.place(path)

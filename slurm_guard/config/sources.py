@@ -95,6 +95,12 @@ class Sources:
         line = find_line(self._texts.get(file, ""), path)
         return Problem(file, line, self.key(wrong.path), wrong.found, wrong.expected)
 
+    def place(self, path: Path) -> str:
+        """`FILE:LINE` of a value that a file gives; only the file where the line could not be told."""
+        file, inside = self.origin(path)
+        line = find_line(self._texts.get(file, ""), inside)
+        return f"{file}:{line}" if line else file
+
     def key(self, path: Path) -> str:
         """A path as a person names it: `class[8xH100].mounts[/scratch].type`."""
         text, value = "", self.settings
@@ -171,7 +177,8 @@ def parse(path: str, text: str, problems: list[Problem]) -> dict[str, Any] | Non
         problems.append(Problem(path, None, "", "tables or lists nested too deeply", "TOML of a few levels"))
     except ValueError as error:
         match = _POSITION.fullmatch(str(error))
-        message = match[1] if match else str(error)
-        where = f"{match[2] or len(text.splitlines())}:{match[3] or 'end'}" if match else "?"
-        problems.append(Problem(f"{path}:{where}", None, "", f"a syntax error ({message})", "TOML"))
+        message, line, column = match.groups() if match else (str(error), None, None)
+        last = len(text.splitlines()) if match else 0
+        place = int(line) if line else last or None, int(column) if column else None
+        problems.append(Problem(path, place[0], "", f"a syntax error ({message})", "TOML", place[1]))
     return None

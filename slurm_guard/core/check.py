@@ -60,6 +60,9 @@ class Check:
 
     `probe` names the source of facts, or `probes` several of them: `judge` then gets them keyed by name.
     A parameter that is None in `params` is taken from the node class's expected values of the same name.
+    For the configuration: `metrics` are those that a class may give a reference for, with their units;
+    `open_faults` matches fault codes beyond the table, `open_faults_text` says which; `rising` names pairs of
+    parameters of which the second may not be less than the first.
     """
 
     name = ""
@@ -72,6 +75,10 @@ class Check:
     remedy = ""
     params: dict[str, Any] = {}
     faults: dict[str, Fault] = {}
+    metrics: dict[str, str] = {}
+    open_faults = ""
+    open_faults_text = ""
+    rising: tuple[tuple[str, str], ...] = ()
 
     def __init_subclass__(cls) -> None:
         if not cls.name:

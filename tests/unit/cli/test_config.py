@@ -41,9 +41,10 @@ def test_every_error_is_a_line_and_the_code_is_the_configurations(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "sguard: the configuration has 2 errors:",
-        f'sguard:   {path}:2: budget.nodes: found "x"; expected a whole number',
-        f'sguard:   {path}:3: budgets: found an unknown key; expected "budget" (did you mean that?)',
+        f"sguard: the configuration in {path.parent} has 2 errors:",
+        'sguard:   slurm-guard.toml:2: budget.nodes: found "x"; expected a whole number',
+        'sguard:   slurm-guard.toml:3: budgets: found an unknown key; expected "budget"',
+        "sguard:       (did you mean that?)",
     ]
     assert run(root, "apply") == 11
     assert run(root, "show") == 11
@@ -62,7 +63,8 @@ def test_check_as_json(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_with_origin(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, "show", "--origin") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f'cluster = "atlas"  # {root}/etc/slurm-guard/slurm-guard.toml:cluster' in lines
+    assert 'cluster = "atlas"  # slurm-guard.toml:1' in lines
+    assert lines[0] == f"# files in {root}/etc/slurm-guard"
     assert "budget.nodes = 2  # built-in default" in lines
     assert run(root, "show", "--json") == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
@@ -77,7 +79,7 @@ def test_without_a_configuration_it_is_said(tmp_path: Path, capsys: pytest.Captu
 def test_apply_says_what_it_did(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, "apply") == 0
     first = capsys.readouterr().out
-    assert " written: 0 node(s) in 0 class(es), " in first
+    assert " written: 0 node(s) in 0 class(es),\n  " in first
     assert run(root, "apply") == 0
     assert " unchanged, marked as fresh: " in capsys.readouterr().out
     (root / "etc/slurm-guard/slurm-guard.toml").write_text("cluster = 'boreas'\n" + MODE)
@@ -92,3 +94,22 @@ def test_a_root_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(tmp_path / "gone", "apply") == 21
     assert not (tmp_path / "gone").exists()
     assert "no such folder" in capsys.readouterr().err
+
+
+def test_nothing_is_wider_than_80_columns(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    etc = root / "etc/slurm-guard"
+    (etc / "conf.d").mkdir()
+    options = ", ".join(f"'option{number}=value'" for number in range(12))
+    wide = f"[[class]]\nname = 'k'\nnodes = 'n1'\nmounts = [{{path = '/a', options = [{options}]}}]\n"
+    (etc / "conf.d/a-file-with-a-name-of-some-length.toml").write_text(wide + MODE + "nodes = 'n[1-9]'\n")
+    for words in (["check"], ["show"], ["show", "--origin"]):
+        assert run(root, *words) == 0
+        narrow(root, *capsys.readouterr())
+    (etc / "slurm-guard.toml").write_text("[checks.gpu_xidd]\n[policy]\ngpu_xid.79x = 'DRAIN_REBOOOT'\n")
+    assert run(root, "check") == 11
+    narrow(root, *capsys.readouterr())
+
+
+def narrow(root: Path, *texts: str) -> None:
+    wide = [line for text in texts for line in text.splitlines() if len(line) > 80 and str(root) not in line]
+    assert wide == []

@@ -16,18 +16,27 @@ if TYPE_CHECKING:
     from slurm_guard.config.load import Reading
 
 
-def _check(params: dict[str, Any], codes: tuple[str, ...]) -> type[Check]:
+def _check(params: dict[str, Any], codes: tuple[str, ...], **more: Any) -> type[Check]:
     faults = {code: Fault("DRAIN", code) for code in codes}
-    return cast("type[Check]", SimpleNamespace(params=params, faults=faults))
+    rest = {"metrics": {}, "open_faults": "", "open_faults_text": "", "rising": (), **more}
+    return cast("type[Check]", SimpleNamespace(params=params, faults=faults, **rest))
 
 
 CATALOGUE = Catalogue(
     {
         "fan_speed": _check(
-            {"lowest": 900, "ratio": 0.25, "quiet": False, "unit": "rpm"}, ("slow", "stopped")
+            {"lowest": 900, "ratio": 0.25, "quiet": False, "unit": "rpm"},
+            ("slow", "stopped"),
+            metrics={"fan_rpm": "rpm", "fan_noise": "dB"},
         ),
+        "heat": _check({"warn_c": 50, "fail_c": 60}, ("hot",), rising=(("warn_c", "fail_c"),)),
         "fan_count": _check({"fans": None, "ignore": ["fan0"], "limits": {}}, ("few",)),
-        "link_log": _check({"window_s": 60}, ("13", "79")),
+        "link_log": _check(
+            {"window_s": 60},
+            ("13", "79", "lost"),
+            open_faults=r"[1-9]\d{0,2}|x_\d+",
+            open_faults_text="a number from 1 to 999, or x_ with a number",
+        ),
     },
     {"half_baked": "SyntaxError: invalid syntax"},
 )

@@ -137,3 +137,9 @@ def test_a_disk_that_is_full_leaves_the_plan_that_was_there(
         apply(places, now=2000)
     assert Path(places.plan).read_bytes() == before
     assert not [name for name in names_in(places.var) if name.endswith(".tmp")]
+
+
+def test_nodes_that_only_a_mode_names_are_counted_apart(tmp_path: Path) -> None:
+    text = "[[class]]\nname = 'k'\nnodes = 'k[1-3]'\n[[mode]]\nmode = 'off'\nnodes = 'k3,x[1-2]'\n"
+    answer = apply(places_with(tmp_path, text)).as_dict()
+    assert (answer["nodes"], answer["nodes_without_class"], answer["classes"]) == (3, 2, 1)

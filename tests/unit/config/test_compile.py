@@ -52,7 +52,12 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
     assert found.tiers == {"fan_speed.slow": "JOB", "link_log.79": "DRAIN_RMA", "fan_count": "NOTE"}
     assert found.all_nodes == ["lone7", "s1", "w01", "w02", "w03"]
     assert found.node_class == "wide"
-    assert found.checks == {"fan_speed": {"lowest": 1200, "ratio": 0.5}, "fan_count": {}, "link_log": {}}
+    assert found.checks == {
+        "fan_speed": {"lowest": 1200, "ratio": 0.5},
+        "fan_count": {},
+        "heat": {},
+        "link_log": {},
+    }
     assert found.references == {"fan_rpm": [2000, -0.1, 0.2, "rpm"]}
     assert found.expected == {
         "gpus": 4,
@@ -87,7 +92,7 @@ def test_modes_by_node(
 
 def test_a_node_without_a_class_has_the_sites_checks(tmp_path: Path) -> None:
     found = load_plan(tmp_path, bundle_of(tmp_path, FULL), "stranger")
-    assert found.checks == {"fan_speed": {"lowest": 1200}, "fan_count": {}}
+    assert found.checks == {"fan_speed": {"lowest": 1200}, "fan_count": {}, "heat": {}}
 
 
 def test_the_order_of_rules_is_kept_and_the_last_counts(tmp_path: Path) -> None:
@@ -151,11 +156,12 @@ def test_numbers_survive_the_round_trip(
         tmp_path,
         f"[budget]\nnodes = {budget}\n[checks.fan_speed]\nlowest = {lowest}\n"
         f"[[class]]\nname = 'a'\nnodes = 'a1'\n"
-        f"[class.references]\nm = {{ value = {_number(value)}, lower = {-lower!r}{bound}, unit = 'u' }}\n",
+        f"[class.references]\nfan_rpm = {{ value = {_number(value)}, lower = {-lower!r}{bound}, "
+        "unit = 'rpm' }\n",
     )
     found = load_plan(tmp_path, bundle, "a1")
     assert found.state == "ok"
-    assert found.references["m"] == [value, -lower, upper, "u"]
+    assert found.references["fan_rpm"] == [value, -lower, upper, "rpm"]
     assert found.budget["nodes"] == budget
     assert found.checks is not None
     assert found.checks["fan_speed"] == {"lowest": lowest}

@@ -21,7 +21,7 @@ CLASS = '[[class]]\nname = "k"\nnodes = "k[1-4]"\n'
 
 # name: (text, line, key, part of what was found, part of what was expected)
 WRONG = {
-    "not toml": ("b = 2\na = \n", None, "", "syntax error", "TOML"),
+    "not toml": ("b = 2\na = \n", 2, "", "syntax error", "TOML"),
     "unknown section": ("[bugdet]\n", 1, "bugdet", "unknown key", '"budget"'),
     "unknown top key": ("clustr = 'x'\n", 1, "clustr", "unknown key", '"cluster"'),
     "unknown key of a section": (
@@ -199,32 +199,82 @@ WRONG = {
         '"type"',
     ),
     "lower above": (
-        f"{CLASS}[class.references]\nx = {{value = 1, lower = 0.1}}\n",
+        f"{CLASS}[class.references]\nfan_rpm = {{value = 1, lower = 0.1}}\n",
         5,
-        "class[k].references.x.lower",
+        "class[k].references.fan_rpm.lower",
         "0.1",
         "at most 0",
     ),
     "upper too wide": (
-        f"{CLASS}[class.references]\nx = {{value = 1, upper = 1.0}}\n",
+        f"{CLASS}[class.references]\nfan_rpm = {{value = 1, upper = 1.0}}\n",
         5,
-        "class[k].references.x.upper",
+        "class[k].references.fan_rpm.upper",
         "1.0",
         "less than 1",
     ),
     "unbounded reference": (
-        f"{CLASS}[class.references]\nx = {{value = 1}}\n",
+        f"{CLASS}[class.references]\nfan_rpm = {{value = 1}}\n",
         5,
-        "class[k].references.x",
+        "class[k].references.fan_rpm",
         "a table",
         "`lower`",
     ),
     "unknown key of a reference": (
-        f"{CLASS}[class.references.x]\nvalue = 1\nuper = 0.1\n",
+        f"{CLASS}[class.references.fan_rpm]\nvalue = 1\nuper = 0.1\n",
         6,
-        "class[k].references.x.uper",
+        "class[k].references.fan_rpm.uper",
         "unknown key",
         '"upper"',
+    ),
+    "reference of nothing": (
+        f"{CLASS}[class.references]\nfan_rmp = {{value = 1, lower = 0}}\n",
+        5,
+        "class[k].references.fan_rmp",
+        'a reference for "fan_rmp", which no check judges',
+        '"fan_rpm"',
+    ),
+    "reference in another unit": (
+        f"{CLASS}[class.references.fan_rpm]\nvalue = 1\nlower = 0\nunit = 'Hz'\n",
+        7,
+        "class[k].references.fan_rpm.unit",
+        '"Hz", but fan_rpm',
+        '"rpm"',
+    ),
+    "number out of range": (
+        "[policy]\nlink_log.9999 = 'NOTE'\n",
+        2,
+        "policy.link_log.9999",
+        'unknown fault "link_log.9999"',
+        "a number from 1 to 999",
+    ),
+    "number with zeros": (
+        "[policy]\nlink_log.079 = 'NOTE'\n",
+        2,
+        "policy.link_log.079",
+        "unknown",
+        "1 to 999",
+    ),
+    "name near a listed one": (
+        "[policy]\nlink_log.lsot = 'NOTE'\n",
+        2,
+        "policy.link_log.lsot",
+        "unknown fault",
+        '"link_log.lost" (did you mean that?)',
+    ),
+    "second below the first": ("[checks.heat]\nwarn_c = 70\n", 2, "checks.heat.warn_c", "70", "at most 60"),
+    "both given, the wrong way round": (
+        "[checks.heat]\nwarn_c = 40\nfail_c = 39.5\n",
+        3,
+        "checks.heat.fail_c",
+        "39.5",
+        "at least 40, the value of `warn_c`",
+    ),
+    "a class's limit against the general one": (
+        f"[checks.heat]\nfail_c = 55\n{CLASS}[class.checks.heat]\nwarn_c = 56\n",
+        7,
+        "class[k].checks.heat.warn_c",
+        "56",
+        "at most 55, the value of `fail_c`",
     ),
     "class's own check": (
         f"{CLASS}[class.checks.fan_speed]\nlowst = 1\n",
@@ -276,9 +326,10 @@ def test_all_mistakes_of_all_files_come_in_one_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load.load(places)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "the configuration has 5 errors:"
+    assert lines[0] == f"the configuration in {places.etc} has 5 errors:"
+    assert max(map(len, lines[1:])) <= 72
     wanted = [
-        r"a\.toml:1:end: found a syntax",
+        r"a\.toml:1: found a syntax",
         r"slurm-guard\.toml:2: budget.nodes",
         r"toml:3: budget.percent",
     ]
@@ -290,7 +341,9 @@ def test_all_mistakes_of_all_files_come_in_one_error(tmp_path: Path) -> None:
 def test_a_full_configuration_is_read(tmp_path: Path) -> None:
     reading = read(tmp_path, FULL)
     assert [str(one) for one in reading.problems] == []
-    assert reading.notes == []
+    assert reading.notes == [
+        "mode[fan_speed].nodes: lone7 in no class: nothing is expected there, or a slip?"
+    ]
     assert reading.config is not None
     assert reading.config.policy == {"fan_speed.slow": "JOB", "link_log.79": "DRAIN_RMA", "fan_count": "NOTE"}
     assert reading.config.classes[0].model_extra == {"fans": 6}
@@ -335,7 +388,30 @@ def test_a_broken_check_does_not_break_the_configuration(tmp_path: Path) -> None
 
 
 def test_a_fault_number_of_a_check_with_numbers_need_not_be_listed(tmp_path: Path) -> None:
-    assert read(tmp_path, "[policy]\nlink_log.999 = 'NOTE'\n").problems == []
+    assert read(tmp_path, "[policy]\nlink_log.999 = 'NOTE'\nlink_log.x_20034 = 'NOTE'\n").problems == []
+
+
+def test_a_syntax_error_has_its_file_line_and_column_apart(tmp_path: Path) -> None:
+    (problem,) = read(tmp_path, "a = 1\n[budget]\nnodes = =\n").problems
+    assert problem.as_dict() == {
+        "file": str(tmp_path / "etc/slurm-guard/slurm-guard.toml"),
+        "line": 3,
+        "column": 9,
+        "key": "",
+        "found": "a syntax error (Invalid value)",
+        "expected": "TOML",
+    }
+    assert problem.beside(str(tmp_path / "etc/slurm-guard")).startswith(
+        "slurm-guard.toml:3:9: found a syntax"
+    )
+
+
+def test_nodes_of_a_mode_that_no_class_has_are_told(tmp_path: Path) -> None:
+    text = CLASS + "[[mode]]\nmode = 'off'\nnodes = 'k[3-6]'\n"
+    reading = read(tmp_path, text)
+    assert reading.problems == []
+    assert reading.notes == ["mode[#1].nodes: k[5-6] in no class: nothing is expected there, or a slip?"]
+    assert read(tmp_path, "[[mode]]\nmode = 'off'\nnodes = 'k[3-6]'\n").notes == []  # a site without classes
 
 
 @pytest.mark.parametrize(
@@ -423,3 +499,26 @@ def _toml_value(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_toml(key)} = {_toml_value(inner)}" for key, inner in value.items()) + "}"
     return str(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[policy]\ngpu_xid.9999 = 'NOTE'\n", "policy.gpu_xid.9999"),
+        ("[policy]\ngpu_xid.sxid_ = 'NOTE'\n", "policy.gpu_xid.sxid_"),
+        ("[checks.gpu_temperature]\nfail_c = 80\n", "checks.gpu_temperature.fail_c"),
+        (CLASS + "[class.references]\nib_rates = {value = 400, lower = 0}\n", "class[k].references.ib_rates"),
+        (
+            CLASS + "[class.references]\nib_rate = {value = 4, lower = 0, unit = 'GB/s'}\n",
+            "class[k].references.ib_rate.unit",
+        ),
+    ],
+)
+def test_slips_that_the_built_in_checks_know(tmp_path: Path, text: str, key: str) -> None:
+    assert [problem.key for problem in load.read(places_with(tmp_path, text)).problems] == [key]
+
+
+def test_what_the_built_in_checks_take(tmp_path: Path) -> None:
+    text = "[policy]\ngpu_xid.999 = 'NOTE'\ngpu_xid.sxid_20034 = 'WARN'\n" + CLASS
+    text += "[class.references]\nib_symbol_errors_per_h = {value = 9, upper = 0.0, unit = 'errors per h'}\n"
+    assert [str(problem) for problem in load.read(places_with(tmp_path, text)).problems] == []

@@ -17,17 +17,17 @@ def test_each_value_names_its_file_or_the_default(tmp_path: Path) -> None:
     main, later = (
         str(tmp_path / "etc/slurm-guard" / name) for name in ("slurm-guard.toml", "conf.d/later.toml")
     )
-    assert shown["budget.nodes"] == (7, f"{main}:budget.nodes")
-    assert shown["budget.percent"] == (1.5, f"{later}:budget.percent")
+    assert shown["budget.nodes"] == (7, f"{main}:26")
+    assert shown["budget.percent"] == (1.5, f"{later}:2")
     assert shown["slurm.programs.sinfo"] == (None, BUILT_IN)
-    assert shown["policy.link_log.79"] == ("DRAIN_RMA", f"{main}:policy.link_log.79")
-    assert shown["checks.fan_speed.lowest"] == (1200, f"{main}:checks.fan_speed.lowest")
+    assert shown["policy.link_log.79"] == ("DRAIN_RMA", f"{main}:40")
+    assert shown["checks.fan_speed.lowest"] == (1200, f"{main}:44")
     assert shown["checks.fan_speed.ratio"] == (0.25, BUILT_IN)
-    assert shown["checks.link_log.enabled"] == (False, f"{main}:checks.link_log.enabled")
-    assert shown["class[wide].fans"] == (6, f"{main}:class[wide].fans")
-    assert shown["class[wide].mounts[/home].type"] == ("nfs4", f"{main}:class[wide].mounts[/home].type")
+    assert shown["checks.link_log.enabled"] == (False, f"{main}:46")
+    assert shown["class[wide].fans"] == (6, f"{main}:53")
+    assert shown["class[wide].mounts[/home].type"] == ("nfs4", f"{main}:56")
     assert "class[wide].mounts[/home].shared" not in shown  # by the type, unless it is said
-    assert shown["mode[#4].mode"] == ("off", f"{later}:mode[#4].mode")
+    assert shown["mode[#4].mode"] == ("off", f"{later}:4")
 
 
 def test_without_a_file_everything_is_a_default(tmp_path: Path) -> None:
