@@ -1,7 +1,8 @@
 """Tell the story of slurm_guard on a real Slurm, in under three minutes: `demo.py [--seed N]`.
 
 Lines that begin with `# ` are narration; everything else is a command and what it printed. Needs root and
-Slurm's daemons (scripts/setup-debian.sh). Exit codes: 0 the story went as told, 1 it did not, 130 Ctrl-C.
+Slurm's daemons (scripts/setup-debian.sh). Exit codes: 0 the story went as told, 1 it did not, 130 Ctrl-C, 141
+the reader of its output left.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="sguard-demo-"))
     directory.chmod(0o755)
     stage = Stage(directory, NODES)
-    stage.say(f"Seed {seed}: `make demo SEED={seed}` tells this very story again. Folder: {directory}")
     try:
+        stage.say(f"Seed {seed}: `make demo SEED={seed}` tells this very story again. Folder: {directory}")
         story.tell(stage, story.draw(seed, stage.names))
     except StoryError as error:
         print(f"\ndemo: the story did not go as told (seed {seed}): {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody listens any more
+        return 141
     except KeyboardInterrupt:
         print("\ndemo: interrupted; cleaning up", file=sys.stderr)
         return 130

@@ -152,6 +152,9 @@ def mount_hangs(stage: Stage, drawn: Draw) -> int:
     stage.show(f"minicluster fault {node} fs_mounts.hung {drawn.mount}")
     stage.until("a healthcheck noticed", lambda: _hung(stage, node), 60)
     stage.say("A healthcheck noticed. One hang is no proof, so the node is still in service:")
+    stage.show(f"sinfo -N -n {node} -o '%N %T %E'")
+    stage.expect(not stage.state(node).startswith("drain"), f"{node} is still in service")
+    stage.say(f"On its peer {peer} the same mount answers:")
     stage.show(f"sguard check run fs_mounts -w {peer} --root nodes/{peer}")
     job = stage.submit(
         "-J unlucky --gres=gpu:2 --wrap 'hostname >/dev/null; echo done on $SLURM_JOB_NODELIST'"

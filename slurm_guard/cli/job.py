@@ -28,7 +28,8 @@ def job(
     """Say what was wrong with a job, whose fault it was and what to do.
 
     Everything comes from the records of this host's store and from Slurm's accounting; where one of them is
-    missing, the report says so. Ends with 1 if a problem is on record.
+    missing, the report says so. For now only root may read results: users need an admin for a report. Ends
+    with 1 if a problem is on record.
     """
     if _JOB_ID.fullmatch(job_id) is None:
         raise typer.BadParameter(

@@ -42,8 +42,8 @@ def _check_readable(folder: Path) -> None:
         if not os.access(place, os.X_OK):
             who = place.owner()
             raise SetupError(
-                f"{place}: only {who} may read results on this host; run `sguard` as {who}, "
-                "or on the host that collects the records"
+                f"{place}: only {who} may read results, so users need an admin for a report for now; "
+                f"run `sguard` as {who}"
             )
     else:
         return

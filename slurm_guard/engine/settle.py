@@ -72,7 +72,7 @@ def _word_to_user(this: Run, request: dict[str, Any]) -> dict[str, Any]:
     """What the job's admin comment will say."""
     job, node = this.context.job_id, this.plan.node
     text = f"slurm_guard: {node} was refused for this job: {request['reason']}. "
-    text += f"Not your fault, see: sguard job {job}"
+    text += f"Not your fault; ask your admins: sguard job {job}"
     wanted = requests.make(
         "tell",
         boot_id=this.outcome.boot_id,

@@ -22,15 +22,22 @@ DEFAULT_DIRECTORY = ".minicluster"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 it can't be done (one line on stderr), 2 usage, else that of `exec`'s program."""
+    """Exit codes: 0 done, 1 it can't be done (one line on stderr), 2 usage, 141 our reader left, else that of
+    `exec`'s program.
+    """
     arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.command(arguments))
+        code = int(arguments.command(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's last flush complains
+        return 141
     except MiniclusterError as error:
         print(f"minicluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+    return code
 
 
 def up(arguments: argparse.Namespace) -> int:

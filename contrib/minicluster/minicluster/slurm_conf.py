@@ -94,6 +94,7 @@ def slurmdbd_conf(layout: Layout) -> str:
         "DbdHost": "localhost",
         "DbdAddr": "127.0.0.1",
         "DbdPort": layout.dbd_port,
+        "CommunicationParameters": _listening(layout.hostname),  # slurmdbd does not bind to its DbdAddr
         "SlurmUser": layout.slurm_user,
         "LogFile": directory / "log/slurmdbd.log",
         "PidFile": directory / "run/slurmdbd.daemon.pid",

@@ -315,7 +315,9 @@ def test_a_user_who_may_read_nothing_is_told(
 ) -> None:
     var = str(root / "var/lib/slurm-guard")
     monkeypatch.setattr(results.os, "access", Denied(var, os.X_OK))
-    with pytest.raises(SetupError, match="only root may read results on this host; run `sguard` as root"):
+    with pytest.raises(
+        SetupError, match=r"only root may read results, so users need an admin .*; run `sguard` as root"
+    ):
         results.open_results(Host(str(root)))
 
 

@@ -45,6 +45,21 @@ def test_the_script_finds_its_package_from_anywhere(tmp_path: Path) -> None:
     assert all(len(line) > 46 for line in done.stdout.splitlines())
 
 
+def test_a_reader_that_leaves_is_no_error() -> None:
+    with subprocess.Popen(
+        [COMMAND, "faults"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, "")
+
+
 def test_fault_clear_and_reboot(
     folder: Path, machine: SimulatedMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:

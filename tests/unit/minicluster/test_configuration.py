@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import stat
 import subprocess
@@ -32,10 +33,20 @@ def lines(text: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in text.splitlines() if line)
 
 
+def free_range(count: int) -> int:
+    """Where `count` ports in a row are free, away from those of real clusters on this host."""
+    starts = list(range(10_000, 20_000 - count, 100))
+    random.shuffle(starts)
+    return next(first for first in starts if all(ports._can_bind(first + i) for i in range(count)))
+
+
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A port registry of the test's own."""
     monkeypatch.setattr(ports, "REGISTRY", tmp_path / "registry")
+    first = free_range(10 * ports.BLOCK)
+    monkeypatch.setattr(ports, "FIRST_PORT", first)
+    monkeypatch.setattr(ports, "LAST_PORT", first + 10 * ports.BLOCK)
     return tmp_path / "registry"
 
 
@@ -124,7 +135,9 @@ def test_accounting_only_on_request(tmp_path: Path) -> None:
     conf = lines(slurm_conf.slurm_conf(layout(tmp_path, dbd=True)))
     assert conf["AccountingStoragePort"] == "21003"
     assert conf["AccountingStoragePass"] == str(tmp_path / "run/munge.sock")
-    assert lines(slurm_conf.slurmdbd_conf(layout(tmp_path, slurm_user="slurm")))["SlurmUser"] == "slurm"
+    dbd = lines(slurm_conf.slurmdbd_conf(layout(tmp_path, slurm_user="slurm")))
+    assert dbd["SlurmUser"] == "slurm"
+    assert dbd["CommunicationParameters"] == conf["CommunicationParameters"]  # what keeps it on loopback
 
 
 def test_hooks_are_in_slurm_conf_only_if_there_are_any(tmp_path: Path) -> None:
