@@ -31,11 +31,12 @@ NO_TURN = "no turn to change Slurm's state came in time"
 class Outcome:
     """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer).
 
-    `written`: this very attempt changed the node. `out`: the node was out of service already.
+    `written`: this very attempt changed the node. `out`: the node was out of service already. `recalled`: it
+    is another run's answer of some seconds ago, which that run has drawn its conclusions from.
     `reason`: the node's reason as it was read before the write, None if it was not read.
     """
 
-    __slots__ = ("answer", "calls", "out", "reason", "unreachable", "what", "why", "written")
+    __slots__ = ("answer", "calls", "out", "reason", "recalled", "unreachable", "what", "why", "written")
 
     def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
         self.what = what
@@ -45,6 +46,7 @@ class Outcome:
         self.unreachable = unreachable
         self.written = False
         self.out = False
+        self.recalled = False
         self.reason: str | None = None
 
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -50,13 +50,12 @@ def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
     if not 0 <= age < FRESH_S.get(known.get("what"), 0):
         return None
     found = act.Outcome(known["what"], f"{known['why']} (asked {age:.0f} s ago)", 0)
-    found.out, found.reason = bool(known.get("out")), known.get("stands")
+    found.out, found.recalled = bool(known.get("out")), True
     return found
 
 
 def _remember(places: Places, request: dict[str, object], done: Outcome) -> None:
     content = {"reason": request["reason"], "boot_id": request["boot_id"], "at": time.time()}
-    content["stands"] = request["reason"] if done.written else done.reason
     with contextlib.suppress(OSError):  # then the next run asks by itself
         files.write_json(places.answer, {**content, "what": done.what, "why": done.why, "out": done.out})
 

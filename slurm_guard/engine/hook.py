@@ -38,8 +38,6 @@ def main(argv: list[str]) -> int:
             syslog.ERROR,
         )
         return 0
-    if any(os.path.exists(switch) for switch in places.kill_switches):
-        return 0
     try:
         return _supervise(hook, places)
     except Exception as error:  # law 1: our own trouble never fails a job
@@ -110,6 +108,10 @@ def _await(pipe: int, began: float, hook: str) -> dict[str, Any] | None:
 
 
 def _work(hook: str, places: Places, end: int) -> None:
+    # Not in the supervisor: node.json may have moved the run folder to where it can hang.
+    if any(os.path.exists(switch) for switch in places.kill_switches):
+        child.send(end, b'{"exit": 0}\n')
+        return
     from slurm_guard.engine import worker
 
     def tell(message: dict[str, Any]) -> None:

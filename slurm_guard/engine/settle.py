@@ -99,7 +99,7 @@ def _after(this: Run, request: dict[str, Any], done: Outcome, actions: list[Any]
 
 def _settle_request(this: Run, request: dict[str, Any], done: Outcome) -> None:
     """A request that was carried out, or that the rules forbid, no longer waits."""
-    if done.what == "done":
+    if done.what == "done" and not done.recalled:
         note_drained(this, request, done)
     elif done.what == "held" and done.why != act.NO_TURN:
         faults.change(this.places, lambda found: setattr(found, "asked", None))
@@ -121,7 +121,7 @@ def note_drained(this: Run, request: dict[str, Any], done: Outcome) -> None:
         for entry in found.open.values():
             entry["acted"] = True
         found.asked = None
-        if not (found.drained and found.drained.get("reason")):
+        if not found.drained or found.drained.get("reason") != wanted["reason"]:
             found.clean_runs, found.drained = 0, wanted
 
     faults.change(this.places, apply)
