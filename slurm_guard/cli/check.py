@@ -24,7 +24,7 @@ def list_checks(root: options.Root = "/", as_json: options.Json = False) -> None
     if as_json:
         output.emit_json("checks", {"checks": rows})
         return
-    cells = [(row["check"], *_short(row), row["text"]) for row in rows]
+    cells = [(row["check"], *_short(row), row["text"].partition(". ")[0]) for row in rows]
     output.table(("check", "hooks", "up to tier", "here", "says"), cells)
 
 
@@ -40,10 +40,10 @@ def show(
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> None:
-    """Explain one check: its parameters, its faults with remedies, and its mode on this node."""
+    """Explain one check, or one fault: parameters, faults with remedies, and the mode on this node."""
     host = Host(root)
-    cls = find(name.partition(".")[0])
-    described = describe(cls, host)
+    check, _, code = name.partition(".")
+    described = describe(find(check), host, code)
     if as_json:
         output.emit_json("check", described)
         return
@@ -53,7 +53,8 @@ def show(
 @app.command("run")
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Checks; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Checks, or patterns such as 'gpu_*'; default: all."),
     ] = None,
     hook: Annotated[str, typer.Option("--hook", help="Run the checks of this hook.")] = "healthcheck",
     node: Annotated[
@@ -69,11 +70,26 @@ def run(
 
     if hook not in HOOKS:
         raise typer.BadParameter(f"{hook!r} is not a hook; expected {', '.join(HOOKS)}", param_hint="--hook")
-    for name in names or []:
-        find(name)
+    if nagios and as_json:
+        raise typer.BadParameter("give one of them: each prints another form", param_hint="--nagios, --json")
+    chosen = [one for name in names or [] for one in _matching(name)]
     host = Host(root, node)
-    outcome = check_run.run(host, hook, names or None, record=record)
+    outcome = check_run.run(host, hook, list(dict.fromkeys(chosen)) or None, record=record)
     return check_run.show(host, outcome, hook, "nagios" if nagios else "json" if as_json else "text")
+
+
+def _matching(name: str) -> list[str]:
+    """The checks that a name or a pattern means. Raises NotFoundError if there are none."""
+    import fnmatch
+
+    if not any(letter in name for letter in "*?"):
+        return [find(name).name]
+    found = fnmatch.filter(registry.names(), name)
+    if not found:
+        raise NotFoundError(
+            f"no check is named like {output.printable(name)[:60]!r}; see `sguard check list`"
+        )
+    return found
 
 
 def find(name: str) -> type[registry.Check]:
@@ -119,8 +135,12 @@ def _words(cls: type[registry.Check]) -> str:
     return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or cls.__doc__ or "")
 
 
-def describe(cls: type[registry.Check], host: Host) -> dict[str, Any]:
-    """All about a check on this node, as `check show --json` prints it."""
+def describe(cls: type[registry.Check], host: Host, code: str = "") -> dict[str, Any]:
+    """All about a check, or about one fault of it, on this node, as `check show --json` prints it.
+
+    Raises NotFoundError if the check has no such fault.
+    """
+    codes = [_known_code(cls, code)] if code else sorted(cls.faults, key=_in_order)
     set_here = (host.plan.checks or {}).get(cls.name) or {}
     params = [
         {"name": name, "default": default, "here": _in_force(name, default, set_here, host)}
@@ -137,8 +157,24 @@ def describe(cls: type[registry.Check], host: Host) -> dict[str, Any]:
         "enabled": host.plan.checks is None or cls.name in host.plan.checks,
         "modes": {action: host.plan.mode(cls.name, action) for action in _ACTIONS},
         "params": params,
-        "faults": [_fault(cls, code, host) for code in sorted(cls.faults)],
+        "faults": [_fault(cls, one, host) for one in codes],
     }
+
+
+def _in_order(code: str) -> tuple[Any, ...]:
+    """Xids as numbers, before words."""
+    return (0, int(code), "") if code.isdigit() else (1, 0, code)
+
+
+def _known_code(cls: type[registry.Check], code: str) -> str:
+    import difflib
+    import re
+
+    if code in cls.faults or (cls.open_faults and re.fullmatch(cls.open_faults, code)):
+        return code
+    near = difflib.get_close_matches(code, cls.faults, n=1)
+    hint = f"did you mean {cls.name}.{near[0]}?" if near else f"`sguard check show {cls.name}` lists them"
+    raise NotFoundError(f"{cls.name} has no fault {output.printable(code)[:60]!r}; {hint}")
 
 
 def _in_force(name: str, default: Any, set_here: dict[str, Any], host: Host) -> Any:
@@ -147,7 +183,7 @@ def _in_force(name: str, default: Any, set_here: dict[str, Any], host: Host) -> 
 
 
 def _fault(cls: type[registry.Check], code: str, host: Host) -> dict[str, Any]:
-    fault = cls.faults[code]
+    fault = cls.fault(code)
     name = f"{cls.name}.{code}"
     marks = [mark for mark in ("sure", "refuse", "event", "grace") if getattr(fault, mark)]
     return {
@@ -163,7 +199,7 @@ def _fault(cls: type[registry.Check], code: str, host: Host) -> dict[str, Any]:
 def _print_check(described: dict[str, Any], host: Host) -> None:
     state = "on" if described["enabled"] else "off"
     modes = ", ".join(f"{action} {mode}" for action, mode in described["modes"].items())
-    print(f"{described['check']}: {described['text']}\n")
+    print(_filled(f"{described['check']}: {described['text']}") + "\n")
     for title, text in (
         ("runs in", ", ".join(described["hooks"])),
         ("reads", ", ".join(described["probes"])),
@@ -180,6 +216,19 @@ def _print_check(described: dict[str, Any], host: Host) -> None:
         _print_fault(fault)
     if host.plan_note():
         output.warn(host.plan_note())
+
+
+def _filled(text: str) -> str:
+    """Paragraphs at the width of an answer; lines that are indented or listed stay lines."""
+    import textwrap
+
+    found = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.splitlines()
+        is_plain = not any(line.startswith((" ", "-", "*")) for line in lines)
+        some = [" ".join(lines)] if is_plain else lines
+        found.append("\n".join(textwrap.fill(line, output.WIDTH) for line in some))
+    return "\n\n".join(found)
 
 
 def _print_fault(fault: dict[str, Any]) -> None:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from slurm_guard.store import Store
 
 
+_RECENT = "now-7days"
+
+
 def drains(
     history: Annotated[
         bool, typer.Option("--history", help="Drains, refusals and resumes of a time.")
@@ -34,21 +37,32 @@ def drains(
 
     host = Host(root)
     names = fleet.expand(nodes)
-    window = milliseconds(start or "now-7days", "-S"), milliseconds(end, "-E")
+    window = milliseconds(start or _RECENT, "-S"), milliseconds(end, "-E")
     with open_results(host) as store:
         if history:
             return _history(store, names, window, as_json)
         slurm = fleet.ask_slurm(host)
         page = report.build(store, host.plan, slurm, names)
+        observed = _observed(store, names)
     if as_json:
         output.emit_json("drains", page)
     else:
         text = report.text(page)
-        print(text, end="")
-        if not text:
-            output.note("No node is drained by slurm_guard, and none should be.")
+        print(text if page["drains"] else f"No node is drained by slurm_guard.\n{text}", end="")
+        if observed:
+            nodes_are = "1 node" if observed == 1 else f"{observed} nodes"
+            print(f"{nodes_are} would have been in the last 7 days (observe mode): see --history")
         fleet.warn_unreachable(slurm, True)
     return 1 if page["drains"] or page["not_drained"] else 0
+
+
+def _observed(store: "Store", names: list[str] | None) -> int:
+    """How many nodes a drain or refusal was called for lately and the mode said to observe only."""
+    from slurm_guard.cli.timeforms import milliseconds
+    from slurm_guard.store import fleet
+
+    found = fleet.drains(store, milliseconds(_RECENT, "-S"), None, names)
+    return len({one.node for one in found if one.outcome == "observed"})
 
 
 def _history(

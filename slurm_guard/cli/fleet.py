@@ -32,7 +32,7 @@ def ask_slurm(host: Host, *, wanted: bool = True) -> Slurm:
 def warn_unreachable(slurm: Slurm, wanted: bool) -> None:
     """Say that Slurm's side is missing from the answer, and why."""
     if wanted and slurm.problem:
-        output.warn(f"without Slurm's own states: {slurm.problem}")
+        output.warn(f"without Slurm's own states: {output.brief(slurm.problem)}")
 
 
 def expand(hostlist: str | None) -> list[str] | None:
@@ -70,6 +70,24 @@ def choose(names: list[str] | None, of_partition: set[str] | None) -> list[str] 
     if of_partition is None:
         return names
     return sorted(of_partition) if names is None else [name for name in names if name in of_partition]
+
+
+def ensure_cluster(store: Store, cluster: str | None, host: Host) -> None:
+    """Raise NotFoundError for a cluster of -M that no record and no plan here names."""
+    if cluster is None or cluster == host.plan.cluster:
+        return
+    from sqlalchemy import select
+
+    from slurm_guard.store import schema
+
+    with store.read() as connection:
+        known = {*connection.scalars(select(schema.nodes.c.cluster).distinct()), host.plan.cluster} - {
+            "",
+            None,
+        }
+    if cluster not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise NotFoundError(f"-M {cluster}: no such cluster on record; known: {names}")
 
 
 def known_node(store: Store, name: str, cluster: str | None = None) -> KnownNode | None:

@@ -35,13 +35,14 @@ def job(
         raise typer.BadParameter(
             f"{output.printable(job_id)[:40]!r}; expected 12, 12_3 or 12+1", param_hint="JOBID"
         )
-    from slurm_guard.cli import job_lookup
+    from slurm_guard.cli import fleet, job_lookup
     from slurm_guard.cli.results import open_results
     from slurm_guard.report import job as report
 
     host = Host(root)
     found = job_lookup.ask(host, job_id, wanted=not no_slurm)
     with open_results(host) as store:
+        fleet.ensure_cluster(store, cluster, host)
         number = job_lookup.number(store, job_id, found, cluster)
         built = report.build(store, number, found.accounting, cluster)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from slurm_guard.cli import output
 from slurm_guard.cli.door import DEADLINE_S, door
 from slurm_guard.core.errors import NotFoundError, SlurmError
 from slurm_guard.store import schema
@@ -65,7 +66,7 @@ def _runs(slurm: Gateway, job_id: str, problems: list[str]) -> list[Any]:
     try:
         return [row for row in slurm.accounting(job_id, DEADLINE_S) if not row.step]
     except SlurmError as error:
-        problems.append(f"accounting: {error}")
+        problems.append(f"accounting: {output.brief(str(error))}")
         return []
 
 
@@ -73,7 +74,7 @@ def _live(slurm: Gateway, job_id: str, problems: list[str]) -> list[JobInfo]:
     try:
         found = slurm.job(job_id, DEADLINE_S)
     except SlurmError as error:
-        problems.append(f"slurmctld: {error}")
+        problems.append(f"slurmctld: {output.brief(str(error))}")
         return []
     if found is None:
         problems.append("slurmctld no longer knows the job")

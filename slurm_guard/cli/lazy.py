@@ -7,10 +7,12 @@ compares with the modules' own words.
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
+from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
     import click
@@ -98,4 +100,19 @@ def as_command(name: str, found: Any) -> click.Command:
     app._add_completion = False
     command = typer.main.get_command(app)
     command.name = name
+    _restore_help(command)
     return command
+
+
+def _restore_help(command: click.Command) -> None:
+    """Give arguments the help that is written at the parameter: click 8.5 resets what typer has set."""
+    for child in getattr(command, "commands", {}).values():
+        _restore_help(child)
+    if command.callback is None:
+        return
+    written = inspect.signature(inspect.unwrap(command.callback)).parameters
+    for param in command.params:
+        if not isinstance(param, TyperArgument) or param.help or param.name not in written:
+            continue
+        notes = getattr(written[param.name].annotation, "__metadata__", ())
+        param.help = next((note.help for note in notes if isinstance(note, ArgumentInfo)), None)

@@ -6,6 +6,7 @@ Exit codes: 0 healthy or done, 1 findings, 2 usage, 10 and more one per error cl
 # No `from __future__ import annotations` in the modules of commands: typer reads annotations at run time.
 
 import contextlib
+import errno
 import os
 import sys
 from typing import Annotated
@@ -15,10 +16,12 @@ import typer
 
 from slurm_guard import __version__
 from slurm_guard.cli.lazy import LazyGroup
-from slurm_guard.core.errors import GuardError
+from slurm_guard.core.errors import GuardError, SetupError, SlurmError
 
 _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+#: What writing an answer may end with; the system names no file then.
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -65,6 +68,9 @@ def main(argv: list[str] | None = None) -> int:
 
         return shell_complete(command, {}, "sguard", "_SGUARD_COMPLETE", instruction)
     wants_traceback = "--traceback" in arguments[:1]
+    if sys.stdout is None:
+        _say("standard output is closed: there is nowhere to answer, so nothing was done")
+        return GuardError.exit_code
     try:
         code = _invoke(command, arguments)
         sys.stdout.flush()
@@ -100,12 +106,33 @@ def _explain(error: Exception) -> int:
         _forget_stdout()
         return _EXIT_BROKEN_PIPE
     if isinstance(error, GuardError):
-        for line in str(error).splitlines() or [type(error).__name__]:
+        for line in _lines(error):
             _say(line)
         return error.exit_code
+    if isinstance(error, OSError) and (error.filename or error.errno in _UNWRITABLE):
+        return _explain_os(error)
     first = (str(error).splitlines() or [""])[0]
     _say(f"unexpected {type(error).__name__}: {first}; run with `sguard --traceback …` for more")
     return GuardError.exit_code
+
+
+def _lines(error: GuardError) -> list[str]:
+    if isinstance(error, SlurmError):
+        from slurm_guard.cli.output import brief
+
+        return [brief(str(error))]
+    return str(error).splitlines() or [type(error).__name__]
+
+
+def _explain_os(error: OSError) -> int:
+    """A file, or the answer itself, that this system does not let us read or write."""
+    if error.filename is None:
+        _forget_stdout()
+        _say(f"the answer could not be written: {error.strerror}")
+        return GuardError.exit_code
+    as_root = "; run as root" if isinstance(error, PermissionError) and os.getuid() != 0 else ""
+    _say(f"{error.filename}: {error.strerror}{as_root}")
+    return SetupError.exit_code
 
 
 def _say(text: str) -> None:

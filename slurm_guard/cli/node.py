@@ -36,6 +36,7 @@ def node(
     window = milliseconds(start, "-S"), milliseconds(end, "-E")
     slurm = fleet.ask_slurm(host, wanted=not no_slurm)
     with open_results(host) as store:
+        fleet.ensure_cluster(store, cluster, host)
         known = fleet.known_node(store, name, cluster)
         try:
             where = known.cluster if known is not None else cluster

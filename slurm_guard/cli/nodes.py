@@ -31,6 +31,7 @@ def nodes(
     slurm = fleet.ask_slurm(host, wanted=not no_slurm)
     chosen = fleet.choose(names, fleet.in_partition(slurm, partition))
     with open_results(host) as store:
+        fleet.ensure_cluster(store, cluster, host)
         # Records from before the first plan name no cluster: without this, nodes would be listed twice.
         page = report.build(store, chosen, cluster or host.plan.cluster or None, slurm=slurm)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCHEMA = "1.0"
+#: Columns of an answer that no terminal takes.
+WIDTH = 80
+_PROGRAMS_WORD = re.compile(r"\s*\b\w+: (?:error|fatal): ")
+_LONGEST = 200
 
 _COLOURS = {
     "pass": "green",
@@ -42,14 +47,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         print(plain_table(header, cells))
 
 
-def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns, two blanks apart, header in capitals, no trailing blanks."""
-    lines = [[title.upper() for title in header], *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    padded = (
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-    )
-    return "\n".join(line.rstrip() for line in padded)
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
+    """Left-aligned columns, two blanks apart, header in capitals, no trailing blanks; the last one wraps."""
+    from slurm_guard.report.layout import table as columns
+
+    return "\n".join(columns([[title.upper() for title in header], *rows], width, indent=0))
 
 
 def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -77,6 +79,13 @@ def _cell(value: Any) -> str:
 def printable(text: str) -> str:
     """A foreign text in one line, without control characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def brief(text: str) -> str:
+    """What Slurm's programs say in several sentences, as the last of them: that one says why they gave up."""
+    first, *others = _PROGRAMS_WORD.split(printable(text))
+    said = f"{first.removesuffix(':')}: {others[-1]}" if others and first else text
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
 
 
 def note(text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +19,14 @@ if TYPE_CHECKING:
 
 
 def open_results(host: Host) -> Store:
-    """The open store of this host; what this user may not do is said on stderr.
+    """The open store of this host; what this user may not do is said on stderr. None is made for a question.
 
     Raises SetupError if this user cannot read results here at all, StoreError if the store is unusable.
     """
     folder = Path(host.places.var)
     _check_readable(folder)
+    if not Path(host.places.database).exists() and not _waiting(Path(host.places.spool)):
+        return _nothing(host)
     if folder.exists() and not os.access(folder, os.W_OK):
         output.warn(f"{host.places.spool}: not ingested, only root may; newer runs may be missing")
         return open_store(host.places.database, readonly=True)
@@ -31,6 +35,27 @@ def open_results(host: Host) -> Store:
         _ingest(store, host)
     except (StoreError, SetupError) as error:
         output.warn(f"the local spool was not ingested: {error}")
+    return store
+
+
+def _waiting(spool: Path) -> bool:
+    """Is there a record to ingest? Also yes where that cannot be told, so that the reason is."""
+    try:
+        return any(path.name.endswith(".json") for path in spool.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _nothing(host: Host) -> Store:
+    """An empty store that is gone with this process: a question leaves nothing behind on a bare host."""
+    spool = host.places.spool
+    what = "nothing is waiting in" if Path(spool).is_dir() else "there is no spool at"
+    output.warn(f"nothing is on record: {what} {spool}")
+    folder = tempfile.TemporaryDirectory(prefix="sguard-")
+    store = open_store(Path(folder.name) / "store.sqlite")
+    weakref.finalize(store, folder.cleanup)
     return store
 
 

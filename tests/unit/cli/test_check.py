@@ -74,9 +74,28 @@ def test_list_names_every_built_in_check(root: Path, capsys: pytest.CaptureFixtu
 
 def test_list_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "list", "--root", str(root)]) == 0
-    header, row = capsys.readouterr().out.splitlines()
+    header, row, *more = capsys.readouterr().out.splitlines()
     assert header.split() == ["CHECK", "HOOKS", "UP", "TO", "TIER", "HERE", "SAYS"]
     assert row.split()[:4] == ["lamp", "all", "DRAIN", "on"]
+    assert all(line.startswith(" ") for line in more)
+
+
+def test_nothing_is_wider_than_80_columns(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "list", "--root", str(root)]) == 0
+    for name in names():
+        assert main(["check", "show", name, "--root", str(root)]) == 0
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
+
+
+def test_a_long_message_wraps_in_its_column(
+    root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "the lamp of the entrance is dim, at 2 lux where 200 were expected, since yesterday"
+    monkeypatch.setattr(lamp, "judge", lambda *_: [failed(said, code="off", device="lamp0")])
+    assert main(["check", "run", "lamp", "-w", "n7", "--root", str(root)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert said in " ".join(" ".join(lines[1:]).split())
 
 
 def test_list_survives_a_check_that_cannot_be_loaded(
@@ -114,6 +133,38 @@ def test_show_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixtu
     assert "lamp.off: DRAIN (sure, refuse)" in captured.out
     assert "Remedy: Switch it on." in captured.out
     assert "built-in defaults apply" in captured.err
+
+
+def test_show_of_one_fault_shows_that_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, 0, "check", "show", "gpu_xid.79", "--root", str(root))
+    assert [one["fault"] for one in found["faults"]] == ["gpu_xid.79"]
+    found = answer(capsys, 0, "check", "show", "gpu_xid.998", "--root", str(root))
+    assert [one["fault"] for one in found["faults"]] == ["gpu_xid.998"]
+    assert main(["check", "show", "gpu_count.losst", "--root", str(root)]) == 20
+    assert "did you mean gpu_count.lost?" in capsys.readouterr().err
+    assert main(["check", "show", "gpu_xid.nonsense", "--root", str(root)]) == 20
+    assert "gpu_xid has no fault 'nonsense'" in capsys.readouterr().err
+
+
+def test_xids_are_in_the_order_of_numbers(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, 0, "check", "show", "gpu_xid", "--root", str(root))
+    codes = [one["fault"].partition(".")[2] for one in found["faults"]]
+    numbers = [int(code) for code in codes if code.isdigit()]
+    assert numbers == sorted(numbers)
+    assert [code.isdigit() for code in codes] == sorted((code.isdigit() for code in codes), reverse=True)
+
+
+def test_run_takes_patterns(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, 1, "check", "run", "gpu_*", "gpu_xid", "ib_l?nk", "--root", str(root))
+    ran = sorted([*found["passed"], *found["skipped"], *(one["check"] for one in found["results"])])
+    assert ran == sorted(name for name in names() if name.startswith("gpu_") or name == "ib_link")
+    assert main(["check", "run", "tpu_*", "--root", str(root)]) == 20
+    assert "no check is named like 'tpu_*'" in capsys.readouterr().err
+
+
+def test_one_form_of_answer_at_a_time(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "run", "--nagios", "--json", "--root", str(root)]) == 2
+    assert "--nagios, --json" in capsys.readouterr().err
 
 
 def test_an_unknown_check_is_not_found_with_a_hint(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tests.unit.cli.slurm_stub import StubGateway
 
 LOST = ("gpu_count.lost", "gpu3")
+LONG_WORDS = (
+    "sinfo: sinfo: error: look_up: no such host sinfo: error: fetch: it failed "
+    "sinfo: fatal: Could not find a configuration (exit status 1)"
+)
 DOWN = SlurmUnreachableError("sinfo gave no answer within 5 s")
 
 
@@ -84,7 +88,7 @@ def test_healthy_nodes_end_with_0(root: Path, slurm: StubGateway, capsys: pytest
         (["-p", "main"], (["n1"], ["n10", "n2"])),
         (["-p", "main", "-w", "n10,n77"], ([], ["n10"])),
         (["-w", "n77"], ([], ["n77"])),
-        (["-w", "n1", "-M", "other"], ([], ["n1"])),
+        (["-w", "n1", "-M", "lab"], (["n1"], [])),
     ],
 )
 def test_choosing_nodes(
@@ -185,9 +189,57 @@ def test_drains_of_some_nodes_only(
 ) -> None:
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
     assert run(root, "drains", "-w", "n1") == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "No node is drained by slurm_guard.\n"
     assert run(root, "drains", "-w", "n[1-2]") == 1
     assert "SG:gpu_count.lost gpu3" in capsys.readouterr().out
+
+
+def test_drains_that_were_only_observed_are_counted(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2, 2):
+        put(root, run_record(f"n{number}", actions=[action("drain", *LOST, outcome="observed")]))
+    assert run(root, "drains") == 0
+    assert capsys.readouterr().out == (
+        "No node is drained by slurm_guard.\n"
+        "2 nodes would have been in the last 7 days (observe mode): see --history\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["nodes"], ["node", "n1"], ["job", "12"]])
+def test_a_cluster_that_nobody_knows(
+    command: list[str], root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"), run_record("n2", cluster="annex"))
+    assert run(root, *command, "-M", "nope") == 20
+    assert capsys.readouterr().err == "sguard: -M nope: no such cluster on record; known: annex, lab\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["nodes"], 0), (["drains"], 0), (["node", "n1"], 20), (["job", "12"], 20)]
+)
+def test_a_question_leaves_nothing_on_a_bare_host(
+    command: list[str], code: int, tmp_path: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *command) == code
+    spool = tmp_path / "var/lib/slurm-guard/spool"
+    assert f"nothing is on record: there is no spool at {spool}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_slurms_long_words_are_one_sentence(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.error = SlurmUnreachableError(LONG_WORDS)
+    put(root, run_record("n1"))
+    brief = "sinfo: Could not find a configuration (exit status 1)"
+    assert run(root, "nodes") == 0
+    assert capsys.readouterr().err == f"sguard: without Slurm's own states: {brief}\n"
+    assert answer(capsys, root, 0, "nodes")["slurm_problem"] == LONG_WORDS
+    assert run(root, "drain", "n1", "text") == 14
+    assert capsys.readouterr().err == f"sguard: {brief}\n"
+    assert run(root, "job", "12") == 20
+    assert "look_up" not in capsys.readouterr().err
 
 
 def test_history_has_a_window(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,6 +310,18 @@ def test_ingest_takes_spools_of_many_nodes(
     assert captured.out == "0 records ingested, 0 known already, 1 set aside\n"
     assert "set aside: " in captured.err
     assert run(root, "ingest", str(source / "gone")) == 21
+
+
+def test_ingest_says_what_it_left_alone(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/plan.json").write_text("{}")
+    assert run(root, "ingest", str(tmp_path / "in")) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "0 records ingested, 0 known already, 0 set aside\n"
+    assert captured.err.startswith(f"sguard: {tmp_path}/in: no spool in it: ")
+    assert len(captured.err.splitlines()) == 1
 
 
 def test_the_local_spool_is_ingested_before_an_answer(

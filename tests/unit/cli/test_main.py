@@ -155,6 +155,44 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert (process.returncode, said) == (141, "")
 
 
+@pytest.mark.parametrize("arguments", ["check list", "check list --json", "--help"])
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [(">/dev/full", "the answer could not be written: No space left on device"), (">&-", "output is closed")],
+)
+def test_nowhere_to_answer_is_one_line(arguments: str, redirection: str, said: str) -> None:
+    script = f"exec {sys.executable} -m slurm_guard.cli.main {arguments} {redirection}"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 10
+    assert said in done.stderr.splitlines()[-1]
+    assert "unexpected" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_what_the_system_forbids_is_one_line(
+    failing: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main.os, "getuid", lambda: 1000)
+    failing(PermissionError(13, "Permission denied", "/srv/x"))
+    assert run("job") == errors.SetupError.exit_code
+    assert capsys.readouterr().err == "sguard: /srv/x: Permission denied; run as root\n"
+
+
+@pytest.mark.parametrize("name", list(lazy.COMMANDS))
+def test_every_argument_is_explained(name: str) -> None:
+    import importlib
+
+    entry = lazy.COMMANDS[name]
+    command = lazy.as_command(
+        name, getattr(importlib.import_module(f"slurm_guard.cli.{entry.module}"), entry.attribute)
+    )
+    commands = [command, *getattr(command, "commands", {}).values()]
+    arguments = [one for each in commands for one in each.params if one.param_type_name == "argument"]
+    assert all(one.help for one in arguments), [one.name for one in arguments]
+
+
 @pytest.mark.parametrize("name", list(lazy.COMMANDS))
 def test_the_help_table_says_what_the_commands_say(name: str) -> None:
     import importlib
