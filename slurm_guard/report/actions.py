@@ -6,6 +6,7 @@ found the node drained already. People want to read of it once.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 #: Later attempts of one cause that ended alike are one event if they follow within this of each other.
 _ALIKE_MS = 3_600_000
 _DRAINS = ("drain", "refuse")
+#: What the engine adds to an answer of Slurm's that is some seconds old.
+_ASKED_BEFORE = re.compile(r" \(asked \d+ s ago\)$")
 _PLANNED = ("queued", "observed")
 _AS_ROW = (
     "node", "action", "fault", "device", "reason", "outcome", "why", "answer", "by", "user", "job_id",
@@ -122,7 +125,7 @@ def _why(one: ActionRow) -> str | None:
     """Why it ended so, where the outcome does not say it already."""
     if one.outcome == "done":
         return ALREADY if _is_repeat(one) else None
-    return one.why
+    return _ASKED_BEFORE.sub("", one.why or "") or None
 
 
 #: What is said of a drain that found the node drained by an earlier one.
@@ -134,7 +137,7 @@ def _is_repeat(one: ActionRow) -> bool:
     if one.outcome != "done" or one.action == "refuse":
         return False
     why = one.why or ""
-    return "nothing to " in why or " s ago)" in why or "no further room needed" in why
+    return "nothing to " in why or "no further room needed" in why or bool(_ASKED_BEFORE.search(why))
 
 
 def _without_repeats(found: Sequence[Event]) -> list[Event]:

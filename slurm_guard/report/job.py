@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.diagnosis import Told, Verdict, diagnose, missing_runs, not_on_record, told_by
+from slurm_guard.diagnosis import Told, diagnose, missing_runs, not_on_record, told_by
 from slurm_guard.report.actions import events
-from slurm_guard.report.changes import changes
 from slurm_guard.report.fleet import StoreFleet
+from slurm_guard.report.job_parts import coverage_of, others_of, share_of, verdict_of
 from slurm_guard.report.job_text import text
 from slurm_guard.report.layout import iso
 from slurm_guard.store import jobs
@@ -20,16 +19,13 @@ from slurm_guard.store import jobs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slurm_guard.diagnosis import Evidence, Missing
     from slurm_guard.store import Store
-    from slurm_guard.store.model import Allocation, FindingRow, JobRun, NodeShare, RunRow
+    from slurm_guard.store.model import JobRun
 
 __all__ = ["SCHEMA", "build", "text"]
 
 SCHEMA = "1.0"
 _MOST_EXPECTED = 20_000
-_DAY_MS = 86_400_000
-_MOST_OTHERS = 50
 
 
 def build(
@@ -140,11 +136,11 @@ def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
         "elapsed_s": None if end is None else round((end - start) / 1000, 1),
         "nodes": expected or [share.node for share in run.shares],
         "unknown": _unknown(told, exit_code, refused=bool(refused_by)),
-        "verdict": _verdict(verdict),
-        "node_table": [_share(share, verdict) for share in run.shares],
-        "others": _others(store, run, verdict),
+        "verdict": verdict_of(verdict),
+        "node_table": [share_of(share, verdict) for share in run.shares],
+        "others": others_of(store, run, verdict),
         "actions": [one.as_dict() for one in events((a for s in run.shares for a in s.actions), run.job_id)],
-        "coverage": _coverage(missing),
+        "coverage": coverage_of(missing),
     }
 
 
@@ -169,125 +165,3 @@ def _unknown(told: Told, exit_code: str | None, *, refused: bool) -> list[str]:
     if refused:
         lacking = "Slurm's own state, submit time"
     return [f"{lacking} ({told.problem})"]
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "blame": verdict.blame,
-        "confidence": verdict.confidence,
-        "what": verdict.what,
-        "why": verdict.why,
-        "node": verdict.node or None,
-        "device": verdict.device or None,
-        "fault": verdict.fault or None,
-        "resubmit": {"safe": verdict.safe, "why": verdict.safe_why},
-        "next_step": verdict.next_step,
-        "causes": [_cause(one) for one in verdict.causes],
-    }
-
-
-def _cause(one: Evidence) -> dict[str, Any]:
-    return {
-        "node": one.node,
-        "phase": one.phase,
-        "seen_by": one.seen_by,
-        "at": iso(one.at),
-        "grade": one.grade,
-        "echo": one.echo,
-        "given": one.given,
-        "refusal": one.refusal,
-        "blame": one.blame,
-        "shared_with": one.shared_with,
-        "reasons": one.reasons,
-        **finding(one.finding),
-    }
-
-
-def finding(one: FindingRow) -> dict[str, Any]:
-    """A finding as reports show it."""
-    names = ("fault", "status", "device", "device_id", "message", "metric", "value", "unit", "reference")
-    return {
-        **{name: getattr(one, name) for name in names},
-        "tier": one.tier,
-        "scope": one.scope,
-        "event": one.event,
-    }
-
-
-def _share(share: NodeShare, verdict: Verdict) -> dict[str, Any]:
-    own = share.allocation
-    any_run = share.epilog or share.prolog
-    changed = changes(share)
-    return {
-        "node": share.node,
-        "machine": {
-            name: getattr(any_run, name) if any_run is not None else None
-            for name in ("machine_id", "serial", "boot_id")
-        },
-        "gpus": own.gpus,
-        "prolog": _hook(share.prolog),
-        "during": {"status": share.between_status if share.between else None, "runs": share.between},
-        "epilog": _hook(share.epilog),
-        "findings": [
-            _cause(one) for one in sorted(verdict.causes, key=lambda c: c.at) if one.node == share.node
-        ],
-        "changes": None if changed is None else [asdict(one) for one in changed],
-    }
-
-
-def _hook(run: RunRow | None) -> dict[str, Any] | None:
-    if run is None:
-        return None
-    return {
-        "run_id": run.run_id,
-        "at": iso(run.started),
-        "status": run.status,
-        "elapsed_ms": run.elapsed_ms,
-        "refused": run.refused,
-        "mode": run.mode,
-        "drill": run.drill,
-    }
-
-
-def _others(store: Store, run: JobRun, verdict: Verdict) -> list[dict[str, Any]]:
-    """Other jobs on the suspect node: those that ran at the same time, and those that failed within a day."""
-    share = next((share for share in run.shares if share.node == verdict.node), None)
-    if share is None:
-        return []
-    beside = {one.id for one in share.neighbours}
-    end = share.allocation.closed
-    until = None if end is None else end + _DAY_MS
-    near = jobs.jobs_on(store, share.node, share.allocation.opened - _DAY_MS, until, run.cluster)
-    found = [_other(one, one.id in beside) for one in reversed(near) if one.job_id != run.job_id]
-    return [one for one in found if one["at_the_same_time"] or one["suffered"]][:_MOST_OTHERS]
-
-
-def _other(one: Allocation, beside: bool) -> dict[str, Any]:
-    return {
-        "at_the_same_time": beside,
-        "node": one.node,
-        "job_id": one.job_id,
-        "user": one.user,
-        "gpus": one.gpus,
-        "opened": iso(one.opened) if one.opened_sure else None,
-        "closed": iso(one.closed),
-        "exit_code": one.exit_code,
-        "suffered": None if one.exit_code is None else one.exit_code != "0:0",
-    }
-
-
-def _coverage(missing: Sequence[Missing]) -> dict[str, Any]:
-    rows = [{"node": one.node, "what": one.what, "why": one.why} for one in missing if one.gap]
-    partly = [
-        {
-            "node": one.node,
-            "what": one.what or None,
-            "hooks": one.hooks,
-            "checks": one.checks,
-            "devices": one.devices,
-            "why": one.why,
-        }
-        for one in missing
-        if not one.gap
-    ]
-    return {"complete": not rows and not partly, "missing": rows, "partial": partly}

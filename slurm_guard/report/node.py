@@ -52,7 +52,7 @@ def build(
     since = min(until, state.last.ended) - _WEEK_MS if since is None else since
     asked = slurm if slurm is not None else Slurm(problem="not asked")
     trouble = Trouble(store, state)
-    how = trouble.drain()
+    how = trouble.drain() if asked.is_out(node) is not False else None
     return {
         "schema": SCHEMA,
         "kind": "node",
@@ -83,7 +83,7 @@ def _of_the_time(store: Store, state: NodeState, since: int, until: int) -> dict
         "findings": [finding_of(one) for one in found],
         "actions": [one.as_dict() for one in reversed(events(done))],
         "jobs": [_job(one) for one in jobs_there[:_MOST]],
-        "gaps": [_gap(one) for one in gaps][-_MOST:],
+        "gaps": [_gap(one) for one in _merged(gaps)][-_MOST:],
     }
 
 
@@ -149,6 +149,20 @@ def _job(one: Allocation) -> dict[str, Any]:
         "closed": iso(one.closed),
         "exit_code": one.exit_code,
     }
+
+
+def _merged(gaps: list[Gap]) -> list[Gap]:
+    """Gaps by time; runs that one after the other could not see the same are one gap."""
+    found: list[Gap] = []
+    last: dict[str, Gap] = {}
+    for one in gaps:
+        known = last.get(one.why)
+        if known is not None and one.start - known.end <= fleet.SILENCE_MS:
+            known.end = max(known.end, one.end)
+        else:
+            last[one.why] = one
+            found.append(one)
+    return found
 
 
 def _gap(one: Gap) -> dict[str, Any]:

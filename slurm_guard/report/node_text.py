@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slurm_guard.core.outcome import UNKNOWN
 from slurm_guard.report.actions import sentence
 from slurm_guard.report.layout import section, span, table, unix, when, wrap
 from slurm_guard.report.open_faults import fault_lines
@@ -74,13 +75,17 @@ def _faults(report: dict[str, Any], now: int, width: int) -> list[str]:
 
 def _found(report: dict[str, Any], width: int) -> list[str]:
     """Findings, newest first; what repeats from run to run is one line with its count."""
-    kinds: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for one in report["findings"]:
-        kinds.setdefault((one["fault"], one["device"], one["status"]), []).append(one)
+        # What no check could judge for one and the same reason is one line.
+        what = one["message"] if one["status"] == UNKNOWN else one["fault"]
+        kinds.setdefault((one["status"], one["device"], what), []).append(one)
     lines: list[str] = []
-    for (fault, device, status), some in list(kinds.items())[:_MOST_LINES]:
-        times = f", {len(some)} times since {when(unix(some[-1]['at']))}" if len(some) > 1 else ""
-        head = f"{when(unix(some[0]['at']))} {status} {fault} {device}".rstrip()
+    for (status, device, _), some in list(kinds.items())[:_MOST_LINES]:
+        faults = sorted({one["fault"] for one in some})
+        runs = len({one["at"] for one in some})
+        times = f", {runs} times since {when(unix(some[-1]['at']))}" if runs > 1 else ""
+        head = f"{when(unix(some[0]['at']))} {status} {', '.join(faults)} {device}".rstrip()
         lines += wrap(f"{head}{times}: {some[0]['message']}", width, "  ", "    ")
     if len(kinds) > _MOST_LINES:
         lines.append(f"  and {len(kinds) - _MOST_LINES} more faults")

@@ -59,7 +59,8 @@ class Trouble:
 
         `out` says whether Slurm calls the node out of service, None if it did not tell.
         """
-        return [_one(self.state, fault, self._seen, self.done, out) for fault in self.state.open_faults]
+        gravest_first = sorted(self.state.open_faults, key=lambda one: one.tier not in DRAIN_TIERS)
+        return [_one(self.state, fault, self._seen, self.done, out) for fault in gravest_first]
 
 
 def _since_resume(found: list[Event]) -> list[Event]:
@@ -75,7 +76,7 @@ def _one(
     event = next(
         (one for one in reversed(done) if (one.fault, one.device) == (fault.fault, fault.device)), None
     )
-    guard, follows = _guard(state, fault, event, out)
+    guard, follows = _guard(state, fault, event, done, out)
     oldest = streak[-1] if streak else fault
     return {
         **finding_of(fault),
@@ -96,7 +97,7 @@ def _streak(seen: list[FindingRow]) -> list[FindingRow]:
 
 
 def _guard(
-    state: NodeState, fault: FindingRow, event: Event | None, out: bool | None
+    state: NodeState, fault: FindingRow, event: Event | None, done: list[Event], out: bool | None
 ) -> tuple[str, str | None]:
     """What the guard did about a fault, and what happens next; None where the node's own outlook says it."""
     if fault.tier not in DRAIN_TIERS:
@@ -108,6 +109,9 @@ def _guard(
         return sentence(event.as_dict()), _after(event, by_hand, out)
     if state.drained_by is not None and out is not False:
         return f"nothing more: the node is drained already, {state.drained_by.reason}", None
+    if done:
+        graver = f"{done[-1].fault} {done[-1].device}".strip()
+        return f"nothing more: one drain is enough for a node, and it is asked for {graver}", None
     return _decided(state, fault), f"every run decides anew; by hand: {by_hand}"
 
 

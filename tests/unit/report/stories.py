@@ -35,6 +35,15 @@ XID45 = finding(
     event=True,
     since=at(50.6),
 )
+GPU3 = [
+    LOST,
+    XID79,
+    XID45,
+    *(
+        finding(check, "unknown", "gpu3", "gpu3 cannot be read (GpuIsLost); see gpu_count", tier="WARN")
+        for check in ("gpu_ecc", "gpu_remap")
+    ),
+]
 HUNG = finding(
     "fs_mounts.hung",
     "timeout",
@@ -134,7 +143,7 @@ def three_faults() -> Records:
         planned = action("drain", minute, *fault, "observed", why="tier DRAIN_REBOOT")
         records.append(run("healthcheck", "gx07", minute, LOST, actions=[planned], mode="observe"))
         queued = action("drain", minute, *fault, "queued", why="tier DRAIN_REBOOT")
-        seen = run("healthcheck", "gx08", minute, LOST, XID45, actions=[queued])
+        seen = run("healthcheck", "gx08", minute, *GPU3, actions=[queued], coverage={"/home": "hung"})
         held = action("drain", minute + 0.1, *fault, "held", why=full)
         records += [seen, action_record("gx08", minute + 0.1, held, parent=seen["run_id"])]
     lost = run("epilog", "gx09", 50, LOST, actions=[action("drain", 50, *fault, why="drained: x")])

@@ -87,7 +87,7 @@ CASES: dict[str, tuple[list[ActionRow], int | None, list[str]]] = {
         [
             row("a", 0, "refuse", HUNG, "queued", "tier DRAIN"),
             row("a", 0.1, "drain", HUNG, "held", FULL),
-            row("a", 0.1, "refuse", HUNG, "held", FULL, job_id=4),
+            row("a", 0.1, "refuse", HUNG, "held", f"{FULL} (asked 6 s ago)", job_id=4),
         ],
         4,
         [f'prolog let job 4 start on gx1 in spite of "SG:fs_mounts.hung /local": {FULL}'],
