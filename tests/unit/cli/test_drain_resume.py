@@ -132,14 +132,12 @@ def test_a_second_drain_does_not_stand_in_the_way_of_resume(
     assert [one[0] for one in slurm.written] == ["drain", "resume"]
 
 
+@pytest.mark.parametrize("why", ["n2 is drained; nothing to write", "n2 is drained (asked 4 s ago)"])
 def test_a_hooks_second_fault_does_not_stand_in_the_way_of_resume(
-    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+    why: str, root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
-    again = {
-        **action("drain", "ib_link.down", "mlx5_0/1", ago_s=20),
-        "why": "n2 is drained; nothing to write",
-    }
+    again = {**action("drain", "ib_link.down", "mlx5_0/1", ago_s=20), "why": why}
     put(
         root,
         run_record("n2", ago_s=90, actions=[action("drain", "gpu_count.lost", "gpu3", ago_s=89)]),
