@@ -6,6 +6,7 @@ import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
+from slurm_guard.cli.wrapped import wrap
 from slurm_guard.core.outcome import PASS, SKIP, STATUSES, worst
 
 
@@ -32,9 +33,11 @@ def doctor(
     shown = [one for one in advice if verbose or one.status not in (PASS, SKIP)]
     for one in shown:
         place = f" [{one.where}]" if one.where and one.where not in one.what else ""
-        print(f"{one.status:<8}{one.topic}: {output.printable(one.what + place)}")
+        said = output.printable(one.what + place)
+        lines = wrap(f"{one.topic}: {said}", f"{one.status:<8}", " " * 8)
         if one.remedy:
-            print(f"        -> {output.printable(one.remedy)}")
+            lines += wrap(output.printable(one.remedy), "        -> ", " " * 11)
+        print("\n".join(lines))
     counts = {status: sum(one.status == status for one in advice) for status in reversed(STATUSES)}
     print(", ".join(f"{count} {status}" for status, count in counts.items() if count))
     return int(needs_a_person(advice))

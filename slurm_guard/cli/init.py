@@ -6,6 +6,7 @@ import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
+from slurm_guard.cli.wrapped import wrap
 
 if TYPE_CHECKING:
     from slurm_guard.doctor.setup import Setup
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 def init(
     root: options.Root = "/",
     slurm_conf: Annotated[
-        str, typer.Option("--slurm-conf", metavar="FILE", help="The cluster's slurm.conf.")
+        str,
+        typer.Option(
+            "--slurm-conf",
+            metavar="FILE",
+            help="The cluster's slurm.conf; else the usual places, then $SLURM_CONF.",
+        ),
     ] = "",
     write: Annotated[bool, typer.Option("--write", help="Write what is shown; slurm.conf never.")] = False,
     as_json: options.Json = False,
@@ -29,33 +35,51 @@ def init(
         output.emit_json("init", {**setup.as_dict(), "written": made})
         return
     if write:
-        print("\n".join(f"wrote {path}" for path in made))
+        _tell_written(setup, made)
     else:
         _show_files(setup)
     _show_slurm_conf(setup)
     print("next: `sguard config check`, `sguard config apply`, `sguard doctor`")
 
 
+def _tell_written(setup: "Setup", made: list[str]) -> None:
+    if setup.places.config not in made:
+        print(f"kept {setup.places.config}: it was there already")
+    print("\n".join(f"wrote {path}" for path in made) or "every link was there already")
+
+
 def _show_files(setup: "Setup") -> None:
     path = setup.places.config
-    print(
-        f"# {path} is there already and stays as it is"
-        if setup.exists
-        else f"# would write {path}:\n{setup.text}"
-    )
+    if setup.exists:
+        _remark(f"{path} is there already and stays as it is")
+    else:
+        print(f"# would write {path}:\n{setup.text}")
     for link in setup.links:
-        print(f"# would link {link.path} -> {link.target}")
-    if not setup.exists:
-        print("# nothing was written: `sguard init --write` does")
+        _remark(f"would link {link.path} -> {link.target}")
+    _remark("nothing was written: `sguard init --write` does")
 
 
 def _show_slurm_conf(setup: "Setup") -> None:
     """Lines to add and advice; the file itself belongs to the admin."""
     if setup.conf is None:
-        print("# no slurm.conf found: name it with --slurm-conf to see the lines it needs")
+        _remark("no slurm.conf found: name it with --slurm-conf to see the lines it needs")
         return
+    named = " ($SLURM_CONF)" if setup.conf_place.source == "environment" else ""
     if setup.lines:
-        print(f"# add to {setup.conf.path}, then `scontrol reconfigure` (hook files first, on every node):")
+        _remark(
+            f"add to {setup.conf.path}{named}, then `scontrol reconfigure` (hook files first, on every node):"
+        )
         print("\n".join(setup.lines))
+    if setup.optional:
+        _remark(
+            "if you like: tells the user of a requeued job, in its output, which node was refused and why"
+        )
+        print("\n".join(setup.optional))
     for one in setup.advice:
-        print(f"# {output.printable(one.what)}\n#   -> {output.printable(one.remedy)}")
+        _remark(output.printable(one.what))
+        _remark(output.printable(one.remedy), "  -> ")
+
+
+def _remark(text: str, first: str = "") -> None:
+    """A comment, wrapped; lines that are to be copied stand between the comments as they are."""
+    print("\n".join(wrap(text, f"# {first}", "#   " + " " * len(first))))

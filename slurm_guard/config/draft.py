@@ -17,17 +17,19 @@ _GPUS = re.compile(r"gpu(?::(?P<type>[\w.+-]+?))?(?::(?P<count>\d{1,4}))?(?:\([^
 
 _HEAD = """\
 # slurm_guard's settings; every key is explained in docs/configuration.md.
-# After a change: `sguard config check`, then `sguard config apply` (on every node, or into its image).
-# Files in conf.d/*.toml are read after this one, in the order of their names; a later value wins.
+# After a change: `sguard config check`, then `sguard config apply` (on every
+# node, or into its image). Files in conf.d/*.toml are read after this one, in
+# the order of their names; a later value wins.
 
 cluster = {cluster}
-owners = {owners}   # drains set by these users count as the guard's own
+# Drains set by these users count as the guard's own.
+owners = {owners}
 
 [slurm]
 {conf}
 
-# Nothing is drained until a mode says so. Read `sguard drains` for a week, then enforce `drain`, later
-# `resume`, last `refuse`.
+# Nothing is drained until a mode says so. Read `sguard drains` for a week, then
+# enforce `drain`, later `resume`, last `refuse`.
 # [[mode]]
 # check = "*"
 # action = "drain"

@@ -10,8 +10,9 @@ from slurm_guard.core.outcome import FAIL, PASS, SKIP, UNKNOWN, WARN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The order of the answer.
-TOPICS = ("slurm.conf", "hooks", "plan", "node", "gpu", "slurm", "files")
+#: The order of the answer among things of one status: what others follow from comes first.
+TOPICS = ("plan", "slurm.conf", "hooks", "slurm", "gpu", "node", "files")
+_GRAVEST_FIRST = (FAIL, WARN, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ class Topic:
     def skip(self, what: str, where: str = "") -> Advice:
         """Does not apply here."""
         return Advice(SKIP, self.name, what, where)
+
+
+def order(advice: Iterable[Advice]) -> list[Advice]:
+    """What has to be done first comes first; what is in order comes last, by topic."""
+    return sorted(advice, key=lambda one: (_rank(one.status), TOPICS.index(one.topic)))
+
+
+def _rank(status: str) -> int:
+    return _GRAVEST_FIRST.index(status) if status in _GRAVEST_FIRST else len(_GRAVEST_FIRST)
 
 
 def needs_a_person(advice: Iterable[Advice]) -> bool:

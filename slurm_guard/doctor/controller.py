@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slurm_guard.config import host
+from slurm_guard.config.model import Config
 from slurm_guard.core.errors import SlurmError, SlurmUnreachableError
 from slurm_guard.doctor.advice import Advice, Topic
+from slurm_guard.doctor.words import one_sentence
 from slurm_guard.slurm.command_gateway import CommandGateway
 
 if TYPE_CHECKING:
@@ -18,47 +21,51 @@ if TYPE_CHECKING:
 TOPIC = Topic("slurm")
 DEADLINE_S = 3.0
 _NEEDED = ("scontrol", "sinfo", "squeue", "sacct")
+_REMEDY = "set `bin` in [slurm] of slurm-guard.toml, then `sguard config apply`"
 
 
 def examine(subject: Subject) -> Iterator[Advice]:
     """The programs of the plan, and one question to the controller."""
-    yield from _programs(subject)
-    if os.access(subject.plan.programs.get("scontrol", ""), os.X_OK):
-        yield _controller(subject)
+    planned = subject.plan.state in ("ok", "stale")
+    programs = subject.plan.programs if planned else _to_be_planned(subject)
+    yield from _programs(subject, programs, planned)
+    conf = subject.plan.slurm_conf or (subject.slurm.path if subject.slurm else "")
+    if (planned or conf) and os.access(programs.get("scontrol", ""), os.X_OK):
+        yield _controller(subject, CommandGateway(programs, conf))
 
 
-def _programs(subject: Subject) -> Iterator[Advice]:
-    remedy = "set `bin` in [slurm] of slurm-guard.toml, then `sguard config apply`"
-    found = []
-    for name in _NEEDED:
-        path = subject.plan.programs.get(name)
-        if path is None:
-            status = TOPIC.bad if name == "scontrol" else TOPIC.warn
-            yield status(f"the plan names no {name}", subject.places.plan, remedy)
-        elif not path.startswith("/") or not os.access(path, os.X_OK):
-            yield TOPIC.bad(f"{path} cannot be executed", path, remedy)
-        else:
-            found.append(name)
-    if len(found) == len(_NEEDED):
-        yield TOPIC.good(
-            "all of Slurm's programs are there", str(Path(subject.plan.programs["scontrol"]).parent)
-        )
+def _to_be_planned(subject: Subject) -> dict[str, str]:
+    """What `sguard config apply` would find: without a plan only what that cannot mend is worth a word."""
+    return host.find_programs(subject.places, subject.reading.config or Config())
 
 
-def _controller(subject: Subject) -> Advice:
-    gateway = CommandGateway(subject.plan.programs, subject.plan.slurm_conf)
+def _programs(subject: Subject, programs: dict[str, str], planned: bool) -> Iterator[Advice]:
+    missing = [name for name in _NEEDED if name not in programs]
+    broken = [path for path in programs.values() if not path.startswith("/") or not os.access(path, os.X_OK)]
+    if missing:
+        names = ", ".join(missing)
+        what = f"the plan names no {names}" if planned else f"{names}: not in the usual places"
+        where = subject.places.plan if planned else ""
+        yield (TOPIC.bad if "scontrol" in missing else TOPIC.warn)(what, where, _REMEDY)
+    for path in broken:
+        yield TOPIC.bad(f"{path} cannot be executed", path, _REMEDY)
+    if not missing and not broken:
+        yield TOPIC.good("all of Slurm's programs are there", str(Path(programs["scontrol"]).parent))
+
+
+def _controller(subject: Subject, gateway: CommandGateway) -> Advice:
     try:
         node = gateway.node(subject.node, deadline=DEADLINE_S)
     except SlurmUnreachableError as error:
         return TOPIC.bad(
-            f"the controller does not answer: {error}",
-            subject.plan.slurm_conf,
+            f"the controller does not answer: {one_sentence(error)}",
+            gateway.slurm_conf,
             "`scontrol ping`; check munge, the network and slurmctld; until then drains wait on disk",
         )
     except SlurmError as error:
         return TOPIC.warn(
-            f"Slurm does not know this node: {error}",
-            subject.plan.slurm_conf,
+            f"Slurm does not know this node: {one_sentence(error)}",
+            gateway.slurm_conf,
             'use `--node NAME`, or write {"node": NAME} to node.json, if the NodeName is not the host name',
         )
     return TOPIC.good(f"the controller answers: node {node.name} is {node}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slurm_guard.doctor import controller, gpu, hooks, node, permissions, plan, slurm_conf, timeouts
-from slurm_guard.doctor.advice import TOPICS, Advice, Topic
+from slurm_guard.doctor.advice import Advice, Topic, order
 from slurm_guard.doctor.subject import Subject
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ EXAMINATIONS: tuple[tuple[Topic, Callable[[Subject], Iterator[Advice]]], ...] = 
 
 
 def examine(places: Places, node_name: str) -> list[Advice]:
-    """Everything the doctor has to say about this host, by topic."""
+    """Everything the doctor has to say about this host, gravest first."""
     subject = Subject(places, node_name)
     found: list[Advice] = []
     for topic, look in EXAMINATIONS:
         found += _guarded(topic, look, subject)
-    return sorted(found, key=lambda one: TOPICS.index(one.topic))
+    return order(found)
 
 
 def _guarded(topic: Topic, look: Callable[[Subject], Iterator[Advice]], subject: Subject) -> list[Advice]:

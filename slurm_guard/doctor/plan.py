@@ -20,8 +20,15 @@ _APPLY = "run `sguard config apply`"
 
 def examine(subject: Subject) -> Iterator[Advice]:
     """All advice about plan and configuration."""
-    yield from _configuration(subject)
-    yield from _state(subject)
+    if subject.plan.state == "default" and not subject.reading.files and not subject.reading.problems:
+        yield TOPIC.warn(
+            "no configuration and no plan: the built-in defaults apply, and nothing is ever drained",
+            subject.places.config,
+            "`sguard init --write`, then `sguard config apply`",
+        )
+    else:
+        yield from _configuration(subject)
+        yield from _state(subject)
     if subject.plan.state in ("ok", "stale"):
         yield from _same_as_configured(subject)
         yield from _this_node(subject)
@@ -30,9 +37,11 @@ def examine(subject: Subject) -> Iterator[Advice]:
 
 def _configuration(subject: Subject) -> Iterator[Advice]:
     for problem in subject.reading.problems:
-        yield TOPIC.bad(f"configuration: {problem}", problem.file, "correct it, then `sguard config apply`")
+        said = problem.beside(subject.reading.folder)
+        yield TOPIC.bad(f"configuration: {said}", problem.file, "correct it, then `sguard config apply`")
     for note in subject.reading.notes:
-        yield TOPIC.warn(note, subject.places.config, "`sguard init` shows a configuration for this cluster")
+        remedy = "`sguard config check`" if subject.reading.files else "`sguard init` shows one"
+        yield TOPIC.warn(note, subject.places.config, remedy)
     if subject.reading.files and not subject.reading.problems:
         yield TOPIC.good(
             f"configuration: {len(subject.reading.files)} file(s) without errors", subject.places.config
@@ -44,9 +53,9 @@ def _state(subject: Subject) -> Iterator[Advice]:
     if plan.state == "ok":
         yield TOPIC.good(f"plan {plan.hash}, {_age(plan.built_at)}, {len(plan.all_nodes)} node(s)", path)
     elif plan.state in ("default", "stale"):
-        yield TOPIC.warn(plan.problem, path, _APPLY)
+        yield TOPIC.warn(plan.problem.partition("; run ")[0], path, _APPLY)
     else:
-        yield TOPIC.bad(f"{plan.problem}: the built-in defaults apply", path, _APPLY)
+        yield TOPIC.bad(f"{plan.problem.partition('; run ')[0]}: the built-in defaults apply", path, _APPLY)
 
 
 def _age(built_at: float) -> str:
@@ -66,8 +75,7 @@ def _same_as_configured(subject: Subject) -> Iterator[Advice]:
 
 
 def _this_node(subject: Subject) -> Iterator[Advice]:
-    names = subject.plan.all_nodes
-    if names and subject.node not in names:
+    if subject.plan.all_nodes and not subject.plan.node_class:
         yield TOPIC.warn(
             f"node {subject.node!r} is in no class: nothing is expected of it (counts, mounts, references)",
             subject.places.plan,

@@ -10,7 +10,7 @@ from slurm_guard.config import draft, host, slurm_conf
 from slurm_guard.config.model import Config
 from slurm_guard.core.errors import SetupError, SlurmError
 from slurm_guard.core.outcome import PASS
-from slurm_guard.doctor import programs, shims, timeouts
+from slurm_guard.doctor import conf_lines, place, shims, timeouts
 from slurm_guard.doctor import slurm_conf as slurm_conf_advice
 from slurm_guard.doctor.subject import Subject
 from slurm_guard.engine import files
@@ -25,25 +25,36 @@ if TYPE_CHECKING:
 class Setup:
     """Everything that would be written, and what the admin has to do by hand.
 
-    `lines` are to be added to slurm.conf as they are: none of their keys is there yet. `advice` concerns
-    keys that are there, which nobody but the admin should change.
+    `lines` are to be added to slurm.conf as they are, `optional` ones if the admin likes: none of their keys
+    is there yet. `advice` concerns keys that are there, which nobody but the admin should change.
     """
 
     def __init__(self, places: Places, node: str, conf_path: str = "") -> None:
-        path = conf_path or host.find_conf(places)
         self.places = places
-        self.conf: SlurmConf | None = slurm_conf.read(host.reach(places, path)) if path else None
-        if self.conf:
-            self.conf.path = path
-        self.text = draft.draft(self.conf, self._groups(path))
+        self.conf_place = place.find(places, str(Path(conf_path).absolute()) if conf_path else "")
+        self.conf: SlurmConf | None = self._read_conf()
+        self.text = draft.draft(self.conf, self._groups(self.conf_place.path))
         self.links = shims.links(Path(places.root))
-        self.lines = missing_lines(self.conf) if self.conf and self.conf.files else []
+        self.lines = conf_lines.missing(self.conf) if self.conf else []
+        self.optional = conf_lines.optional(self.conf) if self.conf else []
         self.advice = self._advice(node)
+
+    def _read_conf(self) -> SlurmConf | None:
+        """slurm.conf, if one is known. Raises SetupError if somebody named one that cannot be read."""
+        path, source = self.conf_place
+        if not path:
+            return None
+        found = slurm_conf.read(host.reach(self.places, path))
+        if not found.files:
+            name = f"${place.VARIABLE}" if source == "environment" else "slurm.conf"
+            raise SetupError(f"{name}: {found.problems[0]}; expected a slurm.conf that can be read")
+        found.path = path
+        return found
 
     def _groups(self, path: str) -> list[draft.Group]:
         """Node classes from slurm.conf's node lines, else one of all nodes that the controller names."""
         found = draft.groups_of(self.conf) if self.conf else []
-        if found or self.conf is None or not self.conf.files:
+        if found or self.conf is None:
             return found
         try:
             gateway = CommandGateway(host.find_programs(self.places, Config()), path)
@@ -57,7 +68,8 @@ class Setup:
             return []
         subject = Subject(self.places, node)
         subject.slurm = self.conf
-        found = [*slurm_conf_advice.examine(subject), *timeouts.examine(subject)]
+        subject.conf_place = self.conf_place._replace(source="given")  # the draft makes it a setting
+        found = [*slurm_conf_advice.examine(subject), *timeouts.examine(subject), *_time_out(self.conf)]
         added = [line.partition("=")[0] for line in self.lines]
         return [one for one in found if one.status != PASS and not any(key in one.remedy for key in added)]
 
@@ -66,7 +78,12 @@ class Setup:
         return {
             "config": {"path": self.places.config, "text": self.text, "exists": self.exists},
             "links": [link._asdict() for link in self.links],
-            "slurm_conf": {"path": self.conf.path if self.conf else None, "add": self.lines},
+            "slurm_conf": {
+                "path": self.conf.path if self.conf else None,
+                "source": self.conf_place.source or None,
+                "add": self.lines,
+                "optional": self.optional,
+            },
             "advice": [one.as_dict() for one in self.advice],
         }
 
@@ -76,32 +93,33 @@ class Setup:
         return os.path.lexists(self.places.config)
 
     def write(self) -> list[str]:
-        """Write configuration and links; the paths that were made. Raises SetupError."""
-        if self.exists:
-            raise SetupError(
-                f"{self.places.config} is there already; nothing was written: edit it, or move it away"
-            )
+        """Write links and, unless there is one, the configuration; the paths that were made.
+
+        Raises SetupError, and has written nothing then if something is in the way of a link.
+        """
         problems = [problem for problem in map(shims.problem_of, self.links) if problem]
         if problems:
             raise SetupError(
                 f"{'; '.join(problems)}; nothing was written: remove or rename what is in the way"
             )
         try:
-            Path(self.places.etc, "conf.d").mkdir(parents=True, exist_ok=True, mode=0o755)
-            files.write_atomic(self.places.config, self.text.encode(), mode=0o644)
-            made = [link.path for link in self.links if shims.make(link)]
+            made = [] if self.exists else [self._write_config()]
+            return made + [link.path for link in self.links if shims.make(link)]
         except OSError as error:
             raise SetupError(f"{error.filename or self.places.etc}: {error.strerror}; run as root") from error
-        return [self.places.config, *made]
+
+    def _write_config(self) -> str:
+        Path(self.places.etc, "conf.d").mkdir(parents=True, exist_ok=True, mode=0o755)
+        files.write_atomic(self.places.config, self.text.encode(), mode=0o644)
+        return self.places.config
 
 
-def missing_lines(conf: SlurmConf) -> list[str]:
-    """Lines for keys that slurm.conf does not have at all; what is there is never replaced."""
-    wanted = {key: shims.stable_path(hook) for hook, key in programs.SETTINGS.items()}
-    wanted.update(PrologFlags="Alloc", SchedulerParameters="nohold_on_prolog_fail")
-    lines = [f"{key}={value}" for key, value in wanted.items() if not conf.last(key)]
-    if not conf.last("HealthCheckProgram"):
-        for key, value in (("HealthCheckInterval", "300"), ("HealthCheckNodeState", "ANY,CYCLE")):
-            if not conf.last(key):
-                lines.append(f"{key}={value}")
-    return lines
+def _time_out(conf: SlurmConf) -> list[Advice]:
+    """A time-out would end the site's own scripts too, so it is no line to be added blindly."""
+    if not (conf_lines.lacks_time_out(conf) and conf_lines.has_own_scripts(conf)):
+        return []
+    what = "PrologEpilogTimeout is not set: slurmd waits for ever for a prolog or epilog that hangs"
+    least = conf_lines.TIMEOUT_S
+    return [
+        timeouts.TOPIC.warn(what, conf.path, f"set it to {least} or more, above what your own scripts take")
+    ]

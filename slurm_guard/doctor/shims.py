@@ -1,8 +1,12 @@
-"""Where the shims are, and the stable names for them under /usr/lib/slurm-guard, for slurm.conf."""
+"""Where the shims are, and the stable names for them under /usr/lib/slurm-guard, for slurm.conf.
+
+The snippet for TaskProlog has such a name too, though it is no hook: it runs as the job's user.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +14,7 @@ import slurm_guard
 
 FOLDER = "/usr/lib/slurm-guard"
 HOOKS = ("prolog", "epilog", "healthcheck")
+TASK_PROLOG = "taskprolog"
 
 
 class Link(NamedTuple):
@@ -27,7 +32,8 @@ def stable_path(hook: str) -> str:
 def source(hook: str) -> Path | None:
     """The shim of this installation: inside the package (a wheel) or beside it (a checkout)."""
     package = Path(slurm_guard.__file__).resolve().parent
-    candidates = (package / "shims" / hook / f"sguard-{hook}", package.parent / hook / f"sguard-{hook}")
+    folders = (package / "shims", package.parent, package.parent / "contrib")
+    candidates = (folder / hook / f"sguard-{hook}" for folder in folders)
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -49,8 +55,20 @@ def start_of(shim: Path) -> Start:
 
 def links(root: Path) -> list[Link]:
     """The names that `sguard init` makes below a root, for the shims that this installation has."""
-    found = ((hook, source(hook)) for hook in HOOKS)
+    found = ((hook, source(hook)) for hook in (*HOOKS, TASK_PROLOG))
     return [Link(str(root / stable_path(hook).lstrip("/")), str(path)) for hook, path in found if path]
+
+
+def is_for_everybody(path: Path) -> bool:
+    """True if any user can run a file: it, and every folder above it, is open to others."""
+    wanted = stat.S_IROTH | stat.S_IXOTH
+    try:
+        file = path.resolve(strict=True)
+        return file.stat().st_mode & wanted == wanted and all(
+            folder.stat().st_mode & stat.S_IXOTH for folder in file.parents
+        )
+    except OSError:
+        return False
 
 
 def problem_of(link: Link) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TOPIC = Topic("slurm.conf")
 #: From this many seconds on slurmd's healthchecks cannot overlap: it ends each of them after 60.
 _SAFE_INTERVAL_S = 60
+_SET_CONF = "set `conf` in [slurm] of slurm-guard.toml, then `sguard config apply`"
 
 
 def examine(subject: Subject) -> Iterator[Advice]:
@@ -25,9 +26,13 @@ def examine(subject: Subject) -> Iterator[Advice]:
     if conf is None:
         yield TOPIC.unknown(
             "no slurm.conf found",
-            remedy="set `conf` in [slurm] of slurm-guard.toml, then `sguard config apply`",
+            remedy=_SET_CONF,
         )
         return
+    if subject.conf_place.source == "environment":
+        yield TOPIC.warn(
+            "slurm.conf is known from $SLURM_CONF alone: hooks do not see it", conf.path, _SET_CONF
+        )
     for problem in conf.problems:
         yield TOPIC.warn(
             f"not readable: {problem}", conf.path, "make it readable, or correct the Include line"

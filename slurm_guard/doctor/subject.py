@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from slurm_guard.config import host as host_module
 from slurm_guard.config import load, slurm_conf
 from slurm_guard.core import plan as plans
+from slurm_guard.doctor import place
 
 if TYPE_CHECKING:
     from slurm_guard.config.load import Reading
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Subject:
-    """What every examination starts from. `slurm` is None where no slurm.conf can be found."""
+    """What every examination starts from.
+
+    `slurm` is None where no slurm.conf can be found; `conf_place` says who named it.
+    """
 
     def __init__(self, places: Places, node: str, now: float | None = None) -> None:
         self.places = places
@@ -27,8 +31,8 @@ class Subject:
 
     def _read_slurm_conf(self) -> SlurmConf | None:
         configured = self.reading.config.slurm.conf if self.reading.config else None
-        path = self.plan.slurm_conf or configured or host_module.find_conf(self.places)
-        return slurm_conf.read(self.reach(path)) if path else None
+        self.conf_place = place.find(self.places, self.plan.slurm_conf, configured)
+        return slurm_conf.read(self.reach(self.conf_place.path)) if self.conf_place.path else None
 
     def reach(self, path: str) -> str:
         """Where a path of the node can be read from here."""

@@ -37,6 +37,18 @@ def test_only_what_needs_a_person_is_shown(
     assert "pass    plan: the plan is fresh [/p]" in capsys.readouterr().out
 
 
+def test_long_advice_is_wrapped_and_names_its_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    what = f"/opt/x/sguard-prolog {'is not what it should be, ' * 8}"
+    long = Advice("warn", "hooks", what, "/opt/x/sguard-prolog", "do this and that, " * 9)
+    monkeypatch.setattr(examine, "examine", lambda places, node: [long])
+    assert run(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert out.count("/opt/x/sguard-prolog") == 1
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_all_in_order_is_exit_code_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurm_guard.core.paths import Places
 from slurm_guard.doctor import examine, permissions
-from slurm_guard.doctor.advice import TOPICS, Topic, needs_a_person
+from slurm_guard.doctor.advice import TOPICS, Topic, needs_a_person, order
 from slurm_guard.doctor.subject import Subject
 from tests.unit.doctor.sites import NODE, site, told
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_every_topic_is_looked_at(tmp_path: Path) -> None:
     found = examine.examine(site(tmp_path).places, NODE)
-    assert list(dict.fromkeys(one.topic for one in found)) == list(TOPICS)
+    assert {one.topic for one in found} == set(TOPICS)
     assert all(one.remedy for one in found if one.status not in ("pass", "skip"))
 
 
@@ -36,12 +36,31 @@ def test_an_examination_that_breaks_does_not_stop_the_others(
     monkeypatch.setattr(examine, "EXAMINATIONS", looks)
     found = examine.examine(site(tmp_path).places, NODE)
     assert [(one.status, one.topic) for one in found] == [
-        ("pass", "node"),
         ("unknown", "node"),
+        ("pass", "node"),
         ("pass", "files"),
     ]
-    assert "ZeroDivisionError: on purpose" in found[1].what
+    assert "ZeroDivisionError: on purpose" in found[0].what
     assert needs_a_person(found)
+
+
+def test_what_must_be_done_comes_first_and_causes_before_effects() -> None:
+    plan, slurm, files = Topic("plan"), Topic("slurm"), Topic("files")
+    given = [files.warn("d"), slurm.good("g"), slurm.warn("c"), plan.warn("b"), plan.skip("f")]
+    given += [slurm.bad("a"), plan.unknown("e")]
+    assert [one.what for one in order(given)] == ["a", "b", "c", "d", "e", "f", "g"]
+
+
+def test_no_plan_is_one_thing_to_do_and_not_four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    found = examine.examine(Places(str(tmp_path)), NODE)
+    assert [(one.status, one.remedy) for one in found if one.topic == "plan" and one.remedy] == [
+        ("warn", "`sguard init --write`, then `sguard config apply`")
+    ]
+    assert (
+        sum(one.topic == "slurm" for one in found) == 1
+    )  # all that Slurm lacks in one line, or that it is there
+    assert not any("the plan names" in one.what for one in found)
 
 
 def test_an_empty_root_is_examined(tmp_path: Path) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from slurm_guard.core.errors import SlurmError
 from slurm_guard.doctor import controller, gpu
+from slurm_guard.doctor.words import one_sentence
 from slurm_guard.engine import child
 from tests.unit.doctor.sites import NODE, script, site, told
 
@@ -152,8 +156,50 @@ def test_programs_that_are_missing(tmp_path: Path) -> None:
     subject = site(tmp_path, config=f"[slurm]\nbin = '{tmp_path}/nothing'\n")
     subject.plan.programs = {"sinfo": "/nowhere/sinfo"}
     assert told(controller.examine, subject) == [
-        ("fail", "the plan names no scontrol"),
+        ("fail", "the plan names no scontrol, squeue, sacct"),
         ("fail", "/nowhere/sinfo cannot be executed"),
-        ("warn", "the plan names no squeue"),
-        ("warn", "the plan names no sacct"),
     ]
+
+
+def test_without_a_plan_only_what_apply_cannot_find_is_told(tmp_path: Path) -> None:
+    subject = site(tmp_path, config=f"[slurm]\nbin = '{tmp_path}/bin'\n")
+    subject.plan.state, subject.plan.programs = "default", {}
+    assert told(controller.examine, subject) == [
+        ("fail", "scontrol, sinfo, squeue, sacct: not in the usual places")
+    ]
+    for name in ("scontrol", "sinfo", "squeue", "sacct"):
+        script(tmp_path / "bin" / name, "#!/bin/sh\nexit 1\n")
+    assert not any("usual places" in what for _, what in told(controller.examine, subject))
+
+
+# what the gateway says: what a person reads
+SAID = {
+    "scontrol: slurm_load_node error: Unable to contact slurm controller (exit status 1)": (
+        "scontrol: Unable to contact slurm controller"
+    ),
+    "sinfo: sinfo: error: fetch_config: DNS SRV lookup failed sinfo: error: _init_config: no config "
+    "sinfo: fatal: Could not establish a configuration source (exit status 1)": (
+        "sinfo: Could not establish a configuration source"
+    ),
+    "sinfo: error: s_p_parse_file: cannot stat file /x: No such file sinfo: error: again (exit status 1)": (
+        "sinfo: cannot stat file /x: No such file"
+    ),
+    "sinfo gave no answer within 3 s; is slurmctld up?": "sinfo gave no answer within 3 s; is slurmctld up?",
+    "no node n1, or it is in no partition; expected its NodeName as in slurm.conf": (
+        "no node n1, or it is in no partition; expected its NodeName as in slurm.conf"
+    ),
+    f"sinfo: {'x' * 300}": f"sinfo: {'x' * 92}…",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_slurms_own_words_become_one_sentence(said: str) -> None:
+    assert one_sentence(SlurmError(said)) == SAID[said]
+
+
+@given(st.text(max_size=300))
+def test_any_words_become_one_short_line(said: str) -> None:
+    sentence = one_sentence(SlurmError(said))
+    assert len(sentence) <= 100
+    assert len(sentence.splitlines()) <= 1

@@ -76,3 +76,20 @@ def test_no_configuration_at_all(tmp_path: Path) -> None:
     ((status, what),) = told(plan.examine, Subject(places, NODE))
     assert status == "warn"
     assert "the built-in defaults apply" in what
+
+
+def test_neither_configuration_nor_plan_is_one_thing_to_do(tmp_path: Path) -> None:
+    places = site(tmp_path).places
+    (tmp_path / "etc/slurm-guard/slurm-guard.toml").unlink()
+    (tmp_path / "var/lib/slurm-guard/plan.json").unlink()
+    ((status, what),) = told(plan.examine, Subject(places, NODE))
+    assert (status, what.partition(":")[0]) == ("warn", "no configuration and no plan")
+
+
+def test_a_node_that_only_a_mode_names_is_in_no_class(tmp_path: Path) -> None:
+    text = "[[class]]\nname = 'k'\nnodes = 'c[1-6]'\n[[mode]]\nmode = 'off'\nnodes = 'c7'\n"
+    found = told(plan.examine, site(tmp_path, config=text))
+    assert (
+        "warn",
+        "node 'c7' is in no class: nothing is expected of it (counts, mounts, references)",
+    ) in found
