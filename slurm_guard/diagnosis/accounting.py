@@ -75,7 +75,8 @@ def told_by(
     told = [found.get(position) or _unknown(rows, absent) for position in range(len(runs))]
     counts = [run.restart for run in runs] + [one.restarts for one in rows]
     for one, run in zip(told, runs, strict=True):
-        one.followed = any(count is not None and count > (run.restart or 0) for count in counts)
+        later = any(count is not None and count > (run.restart or 0) for count in counts)
+        one.followed = later or one.state == "REQUEUED"
     return told
 
 

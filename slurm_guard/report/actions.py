@@ -64,9 +64,11 @@ def events(rows: Iterable[ActionRow], job_id: int | None = None) -> list[Event]:
 
     With `job_id`, what was told to or refused to other jobs is left out, and drains that came with it stay.
     """
+    rows = list(rows)
+    hooks = {one.asked: one.by for one in rows if one.outcome in _PLANNED}
     found: list[Event] = []
     for some in _by_cause(rows):
-        found += _settled(some, job_id)
+        found += _settled(some, job_id, hooks.get(some[0].asked))
     return _without_repeats(sorted(found, key=lambda one: (one.at, one.node)))
 
 
@@ -79,30 +81,30 @@ def _by_cause(rows: Iterable[ActionRow]) -> list[list[ActionRow]]:
     return list(groups.values())
 
 
-def _settled(rows: list[ActionRow], job_id: int | None) -> list[Event]:
-    """What became of one call: the plan if nothing did, a refusal and its drain as one."""
+def _settled(rows: list[ActionRow], job_id: int | None, hook: str | None) -> list[Event]:
+    """What became of one call by a `hook`: the plan if nothing did, a refusal and its drain as one."""
     plan = next((one for one in rows if one.outcome in _PLANNED), None)
     ends = [one for one in rows if one.outcome not in _PLANNED]
     if not ends:
-        return [_event(plan, plan)] if plan is not None and not _is_others(plan, job_id) else []
+        return [_event(plan, plan.by)] if plan is not None and not _is_others(plan, job_id) else []
     refusal = next((one for one in ends if one.action == "refuse"), None)
     others = [one for one in ends if one is not refusal]
-    first = plan or ends[0]
+    by = hook or ends[0].by
     if refusal is None or _is_others(refusal, job_id):
-        return [_event(one, first) for one in others if not _is_others(one, job_id)]
-    found = _event(refusal, first)
+        return [_event(one, by) for one in others if not _is_others(one, job_id)]
+    found = _event(refusal, by)
     drain = next((one for one in others if one.action == "drain"), None)
     if drain is not None:
         found.drained = drain.outcome == "done" and not _is_repeat(drain)
         found.answer = found.answer or drain.answer
-    return [found, *(_event(one, first) for one in others if one is not drain)]
+    return [found, *(_event(one, by) for one in others if one is not drain)]
 
 
 def _is_others(one: ActionRow, job_id: int | None) -> bool:
     return job_id is not None and one.action in ("refuse", "tell") and one.job_id not in (None, job_id)
 
 
-def _event(one: ActionRow, asked: ActionRow) -> Event:
+def _event(one: ActionRow, by: str) -> Event:
     return Event(
         at=one.at,
         until=one.at,
@@ -115,9 +117,9 @@ def _event(one: ActionRow, asked: ActionRow) -> Event:
         outcome="done" if _is_repeat(one) else one.outcome,
         why=_why(one),
         answer=one.answer,
-        by=asked.by,
-        user=one.user or asked.user,
-        job_id=one.job_id or asked.job_id,
+        by=by,
+        user=one.user,
+        job_id=one.job_id,
     )
 
 
@@ -144,7 +146,9 @@ def _without_repeats(found: Sequence[Event]) -> list[Event]:
     """Leave out what changed nothing, and count attempts that ended alike as one event."""
     kept: list[Event] = []
     out: dict[str, bool] = {}
-    for one in found:
+    for number, one in enumerate(found):
+        if one.outcome == "queued" and any(_is_answer(one, later) for later in found[number + 1 :]):
+            continue
         if one.why == ALREADY and (one.action != "drain" or out.get(one.node)):
             continue
         if one.outcome == "done" and one.action in (*_DRAINS, "resume"):
@@ -155,6 +159,12 @@ def _without_repeats(found: Sequence[Event]) -> list[Event]:
         else:
             earlier.times, earlier.until, earlier.why = earlier.times + 1, one.at, one.why
     return kept
+
+
+def _is_answer(plan: Event, later: Event) -> bool:
+    """True if another run carried out what a plan wanted: one drain is enough for many runs."""
+    same = (later.node, later.fault, later.device) == (plan.node, plan.fault, plan.device)
+    return same and later.outcome != "queued" and (later.action in _DRAINS) == (plan.action in _DRAINS)
 
 
 def _alike(kept: Sequence[Event], one: Event) -> Event | None:
@@ -183,12 +193,12 @@ _SENTENCES = {
     ("drain", "held"): "did not drain {node}",
     ("drain", "failed"): "could not drain {node}",
     ("drain", "observed"): "would have drained {node}",
-    ("drain", "queued"): "is about to drain {node}",
+    ("drain", "queued"): "wanted to drain {node}",
     ("refuse", "done"): "refused {job} on {node}",
     ("refuse", "held"): "let {job} start on {node} in spite of",
     ("refuse", "failed"): "could not refuse {job} on {node}",
     ("refuse", "observed"): "would have refused {job} on {node}",
-    ("refuse", "queued"): "is about to refuse {job} on {node}",
+    ("refuse", "queued"): "wanted to refuse {job} on {node}",
     ("resume", "done"): "resumed {node}, drained as",
     ("resume", "held"): "did not resume {node}, drained as",
     ("resume", "failed"): "could not resume {node}, drained as",
@@ -220,6 +230,8 @@ def _because(one: dict[str, Any]) -> str:
     why = [] if one["why"] in (None, "", ALREADY) else [one["why"]]
     if one["outcome"] == "observed":
         why.insert(0, "mode observe")
+    if one["outcome"] == "queued":
+        why.insert(0, "no answer on record yet")
     if one["answer"] and one["outcome"] == "failed" and one["answer"] not in why:
         why.append(one["answer"])
     return cut(clean(f": {'; '.join(why)}"), _LONGEST) if why else ""

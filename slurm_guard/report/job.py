@@ -119,8 +119,8 @@ def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
     first = run.first
     start, end = told.start or run.opened, told.end or run.closed
     refused_by = [share.node for share in run.shares if share.prolog is not None and share.prolog.refused]
-    # What the epilog of a refused run tells is no exit code: the job never began.
-    exit_code = told.exit or (run.exit_code if not refused_by else None)
+    # What Slurm and the epilog tell of a refused run is no exit code: the job never began.
+    exit_code = None if refused_by else told.exit or run.exit_code
     return {
         "restart": run.restart,
         "restart_sure": first.restart_sure,
@@ -128,7 +128,7 @@ def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
         "refused_by": refused_by,
         "requeued": told.followed,
         "exit_code": exit_code or None,
-        "exit_from": "accounting" if told.exit else "epilog" if exit_code else None,
+        "exit_from": None if not exit_code else "accounting" if told.exit else "epilog",
         "reason": told.reason or None,
         "submitted": iso(told.submit),
         "started": iso(start),

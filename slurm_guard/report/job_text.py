@@ -131,7 +131,7 @@ def _state(run: dict[str, Any]) -> str:
     if not run["refused_by"]:
         return run["state"] or "not known"
     said = f"REFUSED by {fold(run['refused_by'])}" + (", requeued" if run["requeued"] else "")
-    return said if run["state"] is None else f"{run['state']}, {said}"
+    return said if run["state"] in (None, "REQUEUED") else f"{said}; Slurm: {run['state']}"
 
 
 def _exit(run: dict[str, Any]) -> str:

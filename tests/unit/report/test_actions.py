@@ -144,7 +144,20 @@ CASES: dict[str, tuple[list[ActionRow], int | None, list[str]]] = {
     "not carried out yet": (
         [row("a", 0, "drain", LOST, "queued", "tier DRAIN_REBOOT", by="healthcheck")],
         None,
-        ['healthcheck is about to drain gx1 "SG:gpu_count.lost gpu1": tier DRAIN_REBOOT'],
+        [f"healthcheck wanted to drain gx1 {QUOTED}: no answer on record yet; tier DRAIN_REBOOT"],
+    ),
+    "carried out by another run": (
+        [row("z", -1, "drain", HUNG, "queued", "tier DRAIN", by="healthcheck"), *REFUSED[:3]],
+        4,
+        ['prolog refused job 4 and drained gx1 "SG:fs_mounts.hung /local"'],
+    ),
+    "told by a healthcheck's child for the prolog": (
+        [*REFUSED[:3], row("a", 3, "tell", HUNG, "done", by="healthcheck", job_id=4)],
+        4,
+        [
+            'prolog refused job 4 and drained gx1 "SG:fs_mounts.hung /local"',
+            "prolog told the owner of job 4 in its admin comment",
+        ],
     ),
     "a word of a later version": (
         [row("a", 0, "reset", LOST, "postponed", "the job runs", by="healthcheck")],
