@@ -95,6 +95,9 @@ def check_section(cls: type[check.Check]) -> str:
     if cls.params:
         rows = [(f"`{name}`", parameter_default(value)) for name, value in sorted(cls.params.items())]
         parts.append(table(("parameter", "default"), rows))
+    if cls.metrics:
+        listed = ", ".join(f"`{name}` ({unit})" for name, unit in sorted(cls.metrics.items()))
+        parts.append(f"A class may give references for {listed}.\n")
     if cls.faults:
         parts.append(table(("fault", "tier", "marks", "meaning", "remedy"), fault_rows(cls)))
     return "\n".join(parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_guard.config import model
+from slurm_guard.doctor import shims
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -38,6 +39,36 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "index.md").read_text()
     names = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
     assert {name for name in names if f"({name})" not in index} == set()
+
+
+#: Written from the code: their tables and code blocks are as wide as what they quote.
+GENERATED = {"checks.md", "cli.md", "exit-codes.md"}
+WIDEST = 120
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name not in GENERATED],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_no_line_of_prose_is_wider_than_the_page(page: Path) -> None:
+    lines = enumerate(page.read_text().splitlines(), start=1)
+    assert [(number, len(line)) for number, line in lines if len(line) > WIDEST and line[0] != "|"] == []
+
+
+def test_the_readme_fits_a_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog", "healthcheck", "taskprolog"])
+def test_every_page_names_the_same_place_of_a_hook(hook: str) -> None:
+    pages = [*PAGES, *ROOT.glob("*/README.md"), *ROOT.glob("contrib/*/README.md")]
+    found = {
+        path
+        for page in pages
+        for path in re.findall(rf"(?:=|`)(/[\w./-]*/sguard-{hook})\b", page.read_text())
+    }
+    assert found == {shims.stable_path(hook)}
 
 
 def test_every_decision_has_the_parts_of_the_template() -> None:

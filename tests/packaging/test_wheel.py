@@ -57,6 +57,13 @@ def test_wheel_contains_the_shim_and_its_readme(wheel: Path, repository: Path, h
         content.getinfo(f"slurm_guard/shims/{hook}/README.md")
 
 
+def test_wheel_contains_the_snippet_for_users(wheel: Path, repository: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        info = content.getinfo("slurm_guard/shims/taskprolog/sguard-taskprolog")
+        assert content.read(info) == (repository / "contrib/taskprolog/sguard-taskprolog").read_bytes()
+        assert info.external_attr >> 16 & 0o111 == 0o111
+
+
 def test_wheel_contains_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         tops = {name.split("/")[0] for name in content.namelist()}

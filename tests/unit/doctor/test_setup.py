@@ -92,9 +92,13 @@ def test_a_complete_slurm_conf_needs_no_line(tmp_path: Path) -> None:
     ("text", "line", "advised"),
     [
         ("NodeName=n1\n", True, False),
-        ("Epilog=/etc/slurm/clean\n", False, True),  # a time-out would end the site's own script, too
-        ("PrologEpilogTimeout=300\n", False, False),
-        ("PrologTimeout=300\n", False, False),
+        (
+            "NodeName=n1\nEpilog=/etc/slurm/clean\n",
+            False,
+            True,
+        ),  # a time-out would end the site's own script, too
+        ("NodeName=n1\nPrologEpilogTimeout=300\n", False, False),
+        ("NodeName=n1\nPrologTimeout=300\n", False, False),
     ],
 )
 def test_a_time_out_is_asked_for(tmp_path: Path, text: str, line: bool, advised: bool) -> None:
@@ -112,7 +116,7 @@ def test_the_snippet_for_users_is_offered_where_every_user_can_run_it(
     line = "TaskProlog=/usr/lib/slurm-guard/taskprolog/sguard-taskprolog"
     places = places_with(tmp_path, "NodeName=n1\n")
     assert Setup(places, NODE).optional == [line]
-    (tmp_path / "etc/slurm/slurm.conf").write_text("TaskProlog=/site/own\n")
+    (tmp_path / "etc/slurm/slurm.conf").write_text("NodeName=n1\nTaskProlog=/site/own\n")
     assert Setup(places, NODE).optional == []
     (tmp_path / "etc/slurm/slurm.conf").write_text("NodeName=n1\n")
     monkeypatch.setattr(shims, "is_for_everybody", lambda path: False)
