@@ -189,7 +189,7 @@ def the_way_back(stage: Stage, drawn: Draw) -> None:
     stage.say("The mount is repaired; the GPU needs a reboot of its node.")
     stage.show(f"minicluster clear {hung}")
     stage.show(f"minicluster clear {lost}")
-    stage.show(f"minicluster reboot {lost}")
+    stage.show(f"minicluster reboot {lost} --restart-slurmd")
     stage.expect(stage.state(hung).startswith("drain"), f"{hung} is not back before it is proven good")
     stage.say(f"Two clean healthchecks are asked for; slurmd runs one every {HEALTH_INTERVAL_S} s.")
     for name in (hung, lost):

@@ -173,8 +173,10 @@ def _put_record(this: Run) -> None:
 
 def _planned(this: Run, decision: Decision) -> dict[str, Any]:
     outcome = "queued" if decision.mode == "enforce" else "observed"
-    wanted = {"fault": decision.fault, "device": decision.device}
+    wanted: dict[str, Any] = {"fault": decision.fault, "device": decision.device}
     wanted["reason"] = reasons.build(decision.fault, decision.device)
+    if decision.action == "refuse":
+        wanted["job_id"] = this.context.job_id
     return record.action(decision.action, wanted, outcome, decision.why)
 
 
