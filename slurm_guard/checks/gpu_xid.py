@@ -85,6 +85,8 @@ class GpuXid(Check):
             return
         if kmsg.gap:
             yield unknown("kernel log: lines were lost since the last look", code="coverage")
+        if kmsg.overflow:
+            yield unknown("kernel log: more lines than one run takes; the next takes more", code="coverage")
         lines = parse(kmsg.events)
         if not lines:
             yield passed()

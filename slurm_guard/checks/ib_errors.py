@@ -5,7 +5,7 @@ Only growth since the sample before is judged; a counter's absolute value says n
 
 from __future__ import annotations
 
-from slurm_guard.core.check import Check, Fault, passed, skipped
+from slurm_guard.core.check import Check, Fault, passed, skipped, unknown
 from slurm_guard.core.outcome import FAIL, PASS, WARN
 from slurm_guard.core.plan import matches
 
@@ -124,6 +124,9 @@ def _is_ignored(port: Facts, ignore: list[str]) -> bool:
 
 def _port(port: Facts, params: Any, expect: Expectation) -> Iterator[Finding]:
     grown = {name: expect.growth(f"ib_{name}", count, port.name) for name, count in port.counters.items()}
+    if port.get("garbled"):
+        names = ", ".join(port.garbled[:5])
+        yield unknown(f"{port.name}: no count in {names}", device=port.name, device_id=port.pci)
     if not any(grown.values()):
         supported = any(count is not None for count in port.counters.values())
         why = "no earlier sample of this boot" if supported else "no counter is supported"

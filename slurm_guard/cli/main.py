@@ -136,8 +136,9 @@ def _explain_os(error: OSError) -> int:
 
 
 def _say(text: str) -> None:
+    said = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
     with contextlib.suppress(OSError):
-        print(f"sguard: {text}", file=sys.stderr)
+        print(f"sguard: {said}", file=sys.stderr)
 
 
 def _forget_stdout() -> None:

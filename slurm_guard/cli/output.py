@@ -97,4 +97,5 @@ def note(text: str) -> None:
 def warn(text: str) -> None:
     """What the reader must know about an answer: on stderr, also when piped."""
     for line in text.splitlines():
-        print(f"sguard: {line}", file=sys.stderr)
+        said = "".join(letter if letter.isprintable() else " " for letter in line)
+        print(f"sguard: {said}", file=sys.stderr)

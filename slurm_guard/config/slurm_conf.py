@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from slurm_guard.engine import files
+
 LARGEST = 16 << 20
 _DEEPEST = 16
 _MOST_FILES = 1000
@@ -76,7 +78,7 @@ def _read_file(found: SlurmConf, path: str, depth: int) -> None:
         found.problems.append(f"{path}: Include goes in circles, or has more than {_MOST_FILES} files")
         return
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=files.regular_file) as file:
             text = file.read(LARGEST).decode("utf-8", errors="replace")
     except (OSError, ValueError) as error:
         found.problems.append(f"{path}: {getattr(error, 'strerror', None) or error}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard.config.lines import find_line
 from slurm_guard.config.problems import Path, Problem, Wrong
+from slurm_guard.engine import files
 
 if TYPE_CHECKING:
     from slurm_guard.core.paths import Places
@@ -155,7 +156,7 @@ def _paths(places: Places, sources: Sources) -> list[str]:
 
 def _read_text(path: str, problems: list[Problem]) -> str | None:
     try:
-        with FilePath(path).open("rb") as file:
+        with open(path, "rb", opener=files.regular_file) as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise ValueError(f"more than {LARGEST} bytes")

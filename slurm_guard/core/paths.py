@@ -34,7 +34,7 @@ class Places:
 
     def _read_node_file(self) -> dict[str, Any]:
         try:
-            with open(self.node_file, encoding="utf-8") as file:
+            with open(self.node_file, encoding="utf-8", opener=_without_waiting) as file:
                 content = json.load(file)
         except FileNotFoundError:
             return {}
@@ -105,6 +105,11 @@ class Places:
     def lock(self, name: str) -> str:
         """A lock file of this boot."""
         return os.path.join(self.run, f"{name}.lock")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Where a pipe lies in the file's place, nobody waits for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _text(value: Any) -> str:

@@ -137,10 +137,9 @@ def load(path: str, node: str, now: float | None = None) -> Plan:
     """Read the plan of a node; never raises: whatever is wrong is told by `state` and `problem`."""
     try:
         with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size > LARGEST:
-                return Plan(
-                    {}, node, "foreign", f"{path}: larger than {LARGEST} bytes; run `sguard config apply`"
-                )
+            problem = _unfit(os.fstat(file.fileno()))
+            if problem:
+                return Plan({}, node, "foreign", f"{path}: {problem}; run `sguard config apply`")
             raw = file.read()
         bundle = json.loads(raw)
     except FileNotFoundError:
@@ -153,6 +152,15 @@ def load(path: str, node: str, now: float | None = None) -> Plan:
     if problem:
         return Plan({}, node, "foreign", f"{path}: {problem}; run `sguard config apply` with this version")
     return _checked(bundle, path, node, time.time() if now is None else now)
+
+
+def _unfit(status: os.stat_result) -> str:
+    """Why a file cannot be our plan: it names programs and libraries, so only its owners may write it."""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to uid {status.st_uid}, expected root"
+    if status.st_mode & 0o002:
+        return "may be written by everybody, expected root alone"
+    return f"larger than {LARGEST} bytes" if status.st_size > LARGEST else ""
 
 
 def _checked(bundle: dict[str, Any], path: str, node: str, now: float) -> Plan:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
 
 from slurm_guard.core.outcome import Facts
@@ -55,6 +57,21 @@ def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
             os.unlink(temporary)
         raise
     sync_folder(os.path.dirname(path))
+
+
+def regular_file(path: str, flags: int) -> int:
+    """An opener for `open` that takes regular files alone: a pipe would keep its reader waiting for ever.
+
+    Raises OSError for anything else.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def sync_folder(path: str) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Design, law 3.
 OLDEST_S = 30 * 60.0
 _MOST = 64
+#: What a file name may hold: other letters have up to four bytes each.
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def make(kind: str, *, boot_id: str, run_id: str, **fields: Any) -> Facts:
@@ -32,7 +34,7 @@ def name_of(request: dict[str, Any]) -> str:
     cause = f"{request.get('fault', '')}.{request.get('device', '')}"
     if request["kind"] == "tell":
         cause = str(request.get("job_id"))
-    safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in cause)
+    safe = "".join(letter if letter in _PLAIN else "_" for letter in cause)
     return f"{request['kind']}.{safe[:120]}.json"
 
 

@@ -161,8 +161,15 @@ def _receive(run: _GroupRun, reading: Reading) -> bool:
     if not data or run.size > _MOST_BYTES:
         return False
     *lines, run.buffer = (run.buffer + data).split(b"\n")
-    for line in lines:
-        _take(run, reading, *json.loads(line, object_hook=Facts))
+    try:
+        for line in lines:
+            _take(run, reading, *json.loads(line, object_hook=Facts))
+    except (ValueError, TypeError):  # a vendor's library wrote into descriptors that are not its own
+        if run.remaining:
+            probe = run.busy[0] if run.busy else run.remaining[0]
+            reading.problems[probe] = "the probe's process wrote garbage"
+        os.kill(run.pid, child.SIGKILL)
+        return False
     run.since = time.monotonic()
     if not run.remaining:
         run.patience_s = _END_S  # all is told: if somebody keeps the pipe open, that is not our concern

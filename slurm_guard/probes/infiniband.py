@@ -36,6 +36,9 @@ HW_COUNTERS = (
 )
 
 _LARGEST = 4096
+#: What a counter that is missing or not supported reads as.
+_NONE = ("", "N/A")
+_ALL_ONES = (2**32 - 1, 2**64 - 1)
 _STATE = re.compile(r"\d{1,2}: ?([A-Za-z_ ]{2,40})")
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?Gb/sec\b")
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -97,13 +100,18 @@ def _port(folder: str, number: int, adapter: dict[str, Any]) -> dict[str, Any]:
         "rate_text": texts["rate"],
         "link_layer": _text(folder, "link_layer"),
         "counters": {},
+        "garbled": [],
     }
     # An empty text is a file that is missing or answers with an error: unsupported, not misunderstood.
     odd = [name for name, text in texts.items() if port[name] is None and text not in ("", "N/A")]
     port["problem"] = "; ".join(f"{name} is {texts[name][:40]!r}" for name in odd)
     if not port["virtual"]:
         counts = [("counters", name) for name in COUNTERS] + [("hw_counters", name) for name in HW_COUNTERS]
-        port["counters"] = {name: _count(os.path.join(folder, group), name) for group, name in counts}
+        texts = {name: _text(os.path.join(folder, group), name) for group, name in counts}
+        port["counters"] = {name: parse_count(text) for name, text in texts.items()}
+        port["garbled"] = [
+            name for name, text in texts.items() if parse_count(text) is None and text not in _NONE
+        ]
     return port
 
 
@@ -120,9 +128,10 @@ def _address(folder: str) -> str:
     return target if _ADDRESS.fullmatch(target) else ""
 
 
-def _count(folder: str, name: str) -> int | None:
-    text = _text(folder, name)
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+def parse_count(text: str) -> int | None:
+    """A counter; None for what is none, and for all ones, as an adapter answers that is gone."""
+    count = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+    return None if count in _ALL_ONES else count
 
 
 def _text(folder: str, name: str) -> str:

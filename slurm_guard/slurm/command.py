@@ -127,15 +127,13 @@ def _wait(process: Popen[bytes], end: float) -> int | None:
 
 
 def _end(process: Popen[bytes]) -> None:
-    """Kill the whole process group if the program still runs; never wait for what does not die."""
+    """Kill the whole process group, also what an ended program left in it; wait for nothing that stays."""
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
-    if process.poll() is not None:
-        return
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         pass
     if _wait(process, time.monotonic() + _LAST_WAIT_S) is None:
         _left_behind.append(process)

@@ -58,3 +58,8 @@ def test_foreign_text_never_controls_the_terminal(text: str) -> None:
     shown = output.printable(text)
     assert shown.isprintable() or shown == ""
     assert output.printable(shown) == shown
+
+
+def test_foreign_text_in_a_warning_gives_the_terminal_no_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    output.warn("set aside: h-\x1b]0;owned\x07.json: torn\nr-\udcff.json")
+    assert capsys.readouterr().err == "sguard: set aside: h- ]0;owned .json: torn\nsguard: r- .json\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from slurm_guard.config import load
 from slurm_guard.config.model import Config
 from slurm_guard.core.errors import ConfigError
+from slurm_guard.core.paths import Places
 from tests.unit.config.samples import CATALOGUE, FULL, WHOLE, places_with, read
 
 if TYPE_CHECKING:
@@ -522,3 +524,11 @@ def test_what_the_built_in_checks_take(tmp_path: Path) -> None:
     text = "[policy]\ngpu_xid.999 = 'NOTE'\ngpu_xid.sxid_20034 = 'WARN'\n" + CLASS
     text += "[class.references]\nib_symbol_errors_per_h = {value = 9, upper = 0.0, unit = 'errors per h'}\n"
     assert [str(problem) for problem in load.read(places_with(tmp_path, text)).problems] == []
+
+
+@pytest.mark.parametrize("name", ["slurm-guard.toml", "conf.d/10-x.toml"])
+def test_a_pipe_in_a_file_s_place_is_told_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    places = Places(str(tmp_path))
+    (tmp_path / "etc/slurm-guard/conf.d").mkdir(parents=True)
+    os.mkfifo(tmp_path / "etc/slurm-guard" / name)
+    assert "not a regular file" in str(load.read(places).problems[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -181,3 +182,19 @@ def test_facts_that_were_told_count_whoever_keeps_the_pipe_open(
         assert (reading.facts["nvml"], reading.hangs, reading.problems) == ({"count": 8}, [], {})
     finally:
         done.touch()
+
+
+def test_a_library_that_writes_into_our_pipe_is_garbage_and_the_rest_is_read(
+    probe: Callable[..., None],
+) -> None:
+    def scribble(*_: object) -> dict[str, int]:
+        for descriptor in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.write(descriptor, b"garbage\n{\n")
+        return {"count": 8}
+
+    probe("a", read=scribble)
+    probe("b", read=lambda places, request: 7)
+    reading = read(["a", "b"])
+    assert reading.problems == {"a": "the probe's process wrote garbage"}
+    assert reading.facts == {"b": 7}

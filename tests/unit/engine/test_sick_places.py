@@ -121,3 +121,31 @@ def test_no_lock_file_no_waiting(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file where the folder should be")
     with files.locked(str(tmp_path / "run/state.lock")) as held:
         assert held
+
+
+def test_a_device_with_a_long_foreign_name_makes_a_request_that_can_be_written(tmp_path: Path) -> None:
+    places = Places(str(tmp_path))
+    request = requests.make("drain", boot_id="b", run_id="r", fault="fs_mounts.hung", device="/数" * 100)
+    requests.put(places, request)
+    assert [one.device for one in requests.waiting(places, "b")] == ["/数" * 100]
+    requests.drop(places, request)
+    assert requests.waiting(places, "b") == []
+
+
+@pytest.mark.parametrize(("uid", "mode"), [(65534, 0o600), (0, 0o666)])
+def test_a_plan_that_others_may_write_is_not_obeyed(node: NodeRoot, uid: int, mode: int) -> None:
+    """It names programs and libraries that root will run."""
+    sick_node(node, SICK_PROGRAMS["fails"])
+    plan = node.root / "var/lib/slurm-guard/plan.json"
+    plan.chmod(mode)
+    os.chown(plan, uid, -1)
+    assert node.run("epilog", job=1).returncode == 0
+    assert called(node) == []
+    assert [one["plan"]["state"] for one in node.records()] == ["foreign"]
+
+
+def test_a_pipe_in_the_place_of_node_json_holds_up_nobody(node: NodeRoot) -> None:
+    (node.root / "etc/slurm-guard").mkdir(parents=True)
+    os.mkfifo(node.root / "etc/slurm-guard/node.json")
+    assert node.run("prolog", job=1).returncode == 0
+    assert len(node.records()) == 1

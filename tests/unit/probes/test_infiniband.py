@@ -70,11 +70,24 @@ def test_ports_come_in_the_order_of_their_numbers(devices: Path) -> None:
     assert [port.name for port in read(devices)] == ["mlx5_0/1", "mlx5_0/2", "mlx5_0/10"]
 
 
-@pytest.mark.parametrize("content", ["N/A", "", "-1", "12 errors", "1e3", "0x10", b"\xff\xfe", "9" * 40, "²"])
-def test_a_counter_that_is_no_count_is_none(devices: Path, content: str | bytes) -> None:
+ALL_ONES = ["4294967295", "18446744073709551615"]
+
+
+@pytest.mark.parametrize(
+    "content", ["-1", "12 errors", "1e3", "0x10", b"\xff\xfe", "9" * 40, "²", "\0\0", *ALL_ONES]
+)
+def test_a_counter_that_is_no_count_is_none_and_garbled(devices: Path, content: str | bytes) -> None:
     add(devices, "mlx5_0", counters__symbol_error=content)
     (port,) = read(devices)
     assert port.counters["symbol_error"] is None
+    assert port.garbled == ["symbol_error"]
+
+
+@pytest.mark.parametrize("content", ["N/A", ""])
+def test_a_counter_that_is_not_supported_is_none(devices: Path, content: str) -> None:
+    add(devices, "mlx5_0", counters__symbol_error=content)
+    (port,) = read(devices)
+    assert (port.counters["symbol_error"], port.garbled) == (None, [])
 
 
 def test_a_counter_that_answers_with_an_error_is_none(devices: Path) -> None:

@@ -134,3 +134,10 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     for _ in range(5):
         command.run(argv, "", LONG)
     assert open_descriptors() == before
+
+
+def test_what_an_ended_program_leaves_in_its_group_ends_too(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    argv = program(tmp_path, f"sleep 300 > /dev/null 2>&1 &\necho $! > {inner}\necho answer")
+    assert command.run(argv, "", LONG).output == b"answer\n"
+    wait_until_gone(pid_in(inner))
