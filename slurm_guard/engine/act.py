@@ -59,13 +59,15 @@ def gateway(plan: Plan, slurm_conf: str) -> Gateway:
     return CommandGateway(plan.programs, slurm_conf or plan.slurm_conf)
 
 
-def drain(door: Gateway, plan: Plan, request: dict[str, Any], hook: str, refusals: list[float]) -> Outcome:
+def drain(
+    door: Gateway, plan: Plan, request: dict[str, Any], seconds: float, refusals: list[float]
+) -> Outcome:
     """Drain this node for a request, if the node is ours to touch and the budget has room.
 
     A read of all nodes and a write, in this node's turn; a turn that passes during the read is waited for
     once more, so that a prolog makes at most three calls.
     """
-    before, end = door.calls, time.monotonic() + WINDOW_S[hook]
+    before, end = door.calls, time.monotonic() + seconds
     done = None
     for _ in range(_MOST_READS):
         if not turn.wait(plan.node, plan.all_nodes, end - _WRITE_S):

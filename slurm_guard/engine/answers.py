@@ -20,19 +20,30 @@ if TYPE_CHECKING:
 
 #: How long an answer is taken for still true, in seconds. `held` is asked again by every healthcheck.
 FRESH_S = {"done": 10.0, "held": 30.0}
+#: In less time than this nothing is asked.
+_LEAST_S = 0.2
 
 
 def drain(
-    places: Places, door: Gateway, plan: Plan, request: dict[str, object], hook: str, refusals: list[float]
+    places: Places,
+    door: Gateway,
+    plan: Plan,
+    request: dict[str, object],
+    seconds: float,
+    refusals: list[float],
 ) -> Outcome:
-    """`act.drain`, once per node and cause within some seconds."""
-    with files.locked(places.lock("slurm"), patience_s=act.WINDOW_S[hook]) as mine:
+    """`act.drain`, once per node and cause within some seconds; `seconds` is for all of it."""
+    end = time.monotonic() + seconds
+    with files.locked(places.lock("slurm"), patience_s=seconds) as mine:
         known = _recall(places, request)
         if known is not None:
             return known
-        if not mine:  # a run of this node has asked for longer than that: Slurm is as good as silent
+        left = end - time.monotonic()
+        if (
+            not mine or left < _LEAST_S
+        ):  # a run of this node has asked for longer than that: Slurm is as good as silent
             return act.Outcome("failed", "Slurm does not answer another run of this node", 0, "", True)
-        done = act.drain(door, plan, request, hook, refusals)
+        done = act.drain(door, plan, request, left, refusals)
         if done.what in FRESH_S and done.why != act.NO_TURN:
             _remember(places, request, done)
         return done

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 JITTER_S = 2.0
 _TRUE, _OVER, _WAITS = "true", "over", "waits"
 _DISK_S = 1.0
+#: With less, Slurm could not even be asked: then the supervisor's slack is used.
+_LEAST_S = 0.5
 
 
 def settle(this: Run) -> dict[str, Any]:
     """Prolog with a refusal, epilog with a drain: act before returning; the verdict for the supervisor."""
     request = this.requests[0]
     door = act.gateway(this.plan, this.context.slurm_conf)
-    done = answers.drain(this.places, door, this.plan, request, this.context.hook, _refusals(this))
+    done = answers.drain(this.places, door, this.plan, request, _seconds(this), _refusals(this))
     refuse = this.refusing is not None and _refuses(done, request, this)
     actions = [done.as_action("drain", request)]
     if refuse:
@@ -44,6 +46,11 @@ def settle(this: Run) -> dict[str, Any]:
     this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
     later(this)
     return {"exit": code, "message": _message(this, request) if refuse else ""}
+
+
+def _seconds(this: Run) -> float:
+    """For Slurm: what law 5 allows, and no more than the hook has left when the disk had its share."""
+    return max(_LEAST_S, min(act.WINDOW_S[this.context.hook], this.ends - time.monotonic() - _DISK_S))
 
 
 def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
@@ -193,7 +200,7 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
         return [done.as_action("tell", request)]
     if request["kind"] == "resume":
         return [_return(this, door, request)]
-    done = answers.drain(this.places, door, this.plan, request, "healthcheck", _refusals(this))
+    done = answers.drain(this.places, door, this.plan, request, act.WINDOW_S["healthcheck"], _refusals(this))
     _settle_request(this, request, done)
     this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
     actions = [done.as_action("drain", request)]

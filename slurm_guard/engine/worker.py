@@ -41,11 +41,13 @@ DISK_S = 2.0
 
 def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, Any]], None]) -> None:
     """Do the run and tell the supervisor its verdict: `{"exit": 0|75, "message": …}`."""
+    began = time.monotonic()
     node = context.node or os.uname().nodename.partition(".")[0]
     plan = plans.load(places.plan, node)
     tell({"deadline": plan.deadlines[hook]})
     outcome = run_once.run_checks(places, plan, context)
     this = Run(places, plan, context, outcome)
+    this.ends = began + plan.deadlines[hook]
     _note_problems(this)
     _decide(this)
     written = child.bounded(lambda: _put_on_disk(this), DISK_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from slurm_guard.engine import act, answers, faults, files, requests, settle
 from slurm_guard.engine.run import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOST = ("gpu_count.lost", "gpu3")
@@ -136,3 +138,35 @@ def test_rules_that_say_no_end_the_claim_to_a_drain_that_was_never_written(tmp_p
     assert faults.load(this.places).asked == CLAIM
     settle._settle_request(this, a_request(), act.Outcome("held", "no room in the budget", 1))
     assert faults.load(this.places).asked is None
+
+
+def test_waiting_for_another_run_and_asking_share_one_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 5: a refusing prolog spends 3 s on Slurm in all, also when it had to wait for its turn."""
+    this, given = a_run(tmp_path), []
+
+    @contextmanager
+    def slow_lock(path: str, patience_s: float) -> Iterator[bool]:
+        monkeypatch.setattr(answers.time, "monotonic", lambda: 1000.0 + 0.7 * patience_s)
+        yield True
+
+    def ask(*arguments: Any) -> act.Outcome:
+        given.append(arguments[3])
+        return an_outcome()
+
+    monkeypatch.setattr(answers.time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(answers.files, "locked", slow_lock)
+    monkeypatch.setattr(act, "drain", ask)
+    answers.drain(this.places, None, this.plan, a_request(), 3.0, [])  # type: ignore[arg-type]
+    assert given == [pytest.approx(0.9)]
+
+
+@pytest.mark.parametrize(("left", "expected"), [(60.0, 3.0), (2.5, 1.5), (0.2, 0.5)])
+def test_slurm_gets_no_more_time_than_the_hook_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: float, expected: float
+) -> None:
+    this = a_run(tmp_path)
+    this.context.hook, this.ends = "prolog", 1000.0 + left
+    monkeypatch.setattr(settle.time, "monotonic", lambda: 1000.0)
+    assert settle._seconds(this) == pytest.approx(expected)
