@@ -64,7 +64,7 @@ def draft(conf: SlurmConf | None, groups: list[Group]) -> str:
         owners.append(_word((conf.last("SlurmUser") or "").partition("(")[0]) or "slurm")
     text = _HEAD.format(
         cluster=_quoted((conf.last("ClusterName") or "") if conf else ""),
-        owners=json.dumps(list(dict.fromkeys(owners))),
+        owners="[" + ", ".join(map(_quoted, dict.fromkeys(owners))) + "]",
         conf=f"conf = {_quoted(conf.path)}" if conf else '# conf = "/etc/slurm/slurm.conf"',
     )
     for group in groups:

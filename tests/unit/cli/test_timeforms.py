@@ -99,7 +99,7 @@ def test_iso_times_round_trip(moment: datetime, between: str) -> None:
     assert timeforms.parse(text, NOW) == moment
 
 
-@given(st.integers(0, 10**6), st.sampled_from(["", "s", "minutes", "hours", "days"]), st.sampled_from("+-"))
+@given(st.integers(0, 10**5), st.sampled_from(["", "s", "minutes", "hours", "days"]), st.sampled_from("+-"))
 def test_relative_times_are_symmetric(count: int, unit: str, sign: str) -> None:
     there = timeforms.parse(f"now{sign}{count}{unit}", NOW)
     back = timeforms.parse(f"now{'-' if sign == '+' else '+'}{count}{unit}", there)

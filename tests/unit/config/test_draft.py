@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slurm_guard.config import draft, slurm_conf
@@ -65,6 +65,7 @@ def test_the_draft_is_valid_and_says_what_was_found(tmp_path: Path) -> None:
     assert (only.name, only.nodes, only.gpus) == ("8xH200", "big[01-03]", 8)
 
 
+@example(name="", user="𖼀", nodes=[], gres="")
 @given(
     name=st.text(max_size=8),
     user=st.text(max_size=8),
