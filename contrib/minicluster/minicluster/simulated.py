@@ -120,7 +120,8 @@ class SimulatedMachine:
             state.boot_id, state.boot_time = str(uuid.uuid4()), time.time() - UPTIME_AFTER_REBOOT
             state.counts = {}
             shutil.rmtree(self.root / "run", ignore_errors=True)  # /run is a tmpfs
-            (self.root / "run").mkdir()
+            # A hook's detached child, which a real reboot would have ended, may have made it again by now.
+            (self.root / "run").mkdir(exist_ok=True)
             machine = self._model(state)
             self._show(state, before, machine)
             kmsg.start(self.log_path, machine)
