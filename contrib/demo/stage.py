@@ -118,13 +118,13 @@ class Stage:
 
     def up(self, health_interval: int) -> None:
         """Start the cluster, with the guard's hooks on every node."""
-        # The job's user runs it, and may not enter a checkout in root's home.
         snippet = self.directory / "sguard-taskprolog"
-        snippet.write_bytes((CHECKOUT / "contrib/taskprolog/sguard-taskprolog").read_bytes())
-        snippet.chmod(0o755)
         words = f"minicluster up . --nodes {len(self.names)} --hooks {CHECKOUT}"
         words += f" --health-interval {health_interval}"
         self.show(f"{words} --conf SchedulerParameters={_SCHEDULER} --conf TaskProlog={snippet}")
+        # The job's user runs it, and may not enter a checkout in root's home.
+        snippet.write_bytes((CHECKOUT / "contrib/taskprolog/sguard-taskprolog").read_bytes())
+        snippet.chmod(0o755)
 
     def down(self) -> None:
         """End everything that was started, whatever state it is in."""
