@@ -19,12 +19,6 @@ class ConfigError(GuardError):
     exit_code = 11
 
 
-class PlanError(GuardError):
-    """The node plan is missing, torn or of a version this guard cannot read."""
-
-    exit_code = 12
-
-
 class SlurmError(GuardError):
     """Slurm answered with an error or with something that could not be read."""
 

@@ -23,11 +23,6 @@ def worst(statuses: Any) -> str:
     return max(found, key=_RANK.__getitem__) if found else SKIP
 
 
-def is_worse(one: str, other: str) -> bool:
-    """True if status `one` ranks worse than status `other`."""
-    return _RANK[one] > _RANK[other]
-
-
 class Finding:
     """One judged fact about one device.
 
