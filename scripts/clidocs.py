@@ -62,11 +62,11 @@ def roff(text: str) -> str:
     return "\n".join(lines)
 
 
-def option_entries(command: click.Command, context: click.Context) -> str:
-    """Options as tagged paragraphs."""
+def entries_of(kind: type[click.Parameter], command: click.Command, context: click.Context) -> str:
+    """Options or arguments as tagged paragraphs."""
     entries = []
     for parameter in command.get_params(context):
-        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        record = parameter.get_help_record(context) if isinstance(parameter, kind) else None
         if record is not None:
             entries.append(f".TP\n.B {roff(record[0])}\n{roff(record[1])}")
     return "\n".join(entries)
@@ -82,8 +82,10 @@ def man_page(command: click.Command, context: click.Context) -> str:
         f".SH NAME\n{roff(name)} \\- {roff(command.get_short_help_str(limit=200))}",
         f".SH SYNOPSIS\n.B {roff(context.command_path)}\n{roff(usage)}",
         f".SH DESCRIPTION\n{roff(text)}",
-        f".SH OPTIONS\n{option_entries(command, context)}",
     ]
+    for title, kind in (("ARGUMENTS", click.Argument), ("OPTIONS", click.Option)):
+        entries = entries_of(kind, command, context)
+        parts += [f".SH {title}\n{entries}"] if entries else []
     if isinstance(command, click.Group):
         names = list(command.list_commands(context))
         see = ",\n".join(f".BR {roff(name)}\\-{roff(child)} (1)" for child in names)

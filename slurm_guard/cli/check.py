@@ -18,13 +18,13 @@ _ACTIONS = ("drain", "refuse", "resume")
 
 @app.command("list")
 def list_checks(root: options.Root = "/", as_json: options.Json = False) -> None:
-    """List the checks: the hooks they run in, the tiers of their faults, what they say."""
+    """List the checks: their hooks, gravest tier, what they look at."""
     host = Host(root)
     rows = [_summary(name, host) for name in registry.names()]
     if as_json:
         output.emit_json("checks", {"checks": rows})
         return
-    cells = [(row["check"], *_short(row), row["text"].partition(". ")[0]) for row in rows]
+    cells = [(row["check"], *_short(row), row["text"].partition(". ")[0].removesuffix(".")) for row in rows]
     output.table(("check", "hooks", "up to tier", "here", "says"), cells)
 
 
@@ -40,7 +40,10 @@ def show(
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> None:
-    """Explain one check, or one fault: parameters, faults with remedies, and the mode on this node."""
+    """Explain a check, or one of its faults, as it is on this node.
+
+    Parameters, faults with tiers and remedies, and what the guard may do about them here.
+    """
     host = Host(root)
     check, _, code = name.partition(".")
     described = describe(find(check), host, code)
@@ -56,7 +59,9 @@ def run(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Checks, or patterns such as 'gpu_*'; default: all."),
     ] = None,
-    hook: Annotated[str, typer.Option("--hook", help="Run the checks of this hook.")] = "healthcheck",
+    hook: Annotated[
+        str, typer.Option("--hook", metavar="HOOK", help=f"Run the checks of this hook: {', '.join(HOOKS)}.")
+    ] = "healthcheck",
     node: Annotated[
         str | None, typer.Option("-w", "--node", metavar="NODE", help="This host's NodeName.")
     ] = None,

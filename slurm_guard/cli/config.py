@@ -59,7 +59,10 @@ def show(root: options.Root = "/", origin: Origin = False, as_json: options.Json
 
 @app.command()
 def apply(root: options.Root = "/", as_json: options.Json = False) -> None:
-    """Make the plan that hooks read; if anything is wrong with the configuration, write nothing."""
+    """Compile the configuration to the plan that hooks read.
+
+    If anything is wrong with it, nothing is written.
+    """
     from slurm_guard.config.apply import apply as apply_config
 
     applied = apply_config(Host(root).places)

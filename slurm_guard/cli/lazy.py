@@ -104,12 +104,20 @@ def as_command(name: str, found: Any) -> click.Command:
     return command
 
 
+def _nothing(_context: click.Context, _formatter: click.HelpFormatter) -> None:
+    """In the place of a section of the help that is there already."""
+
+
 def _restore_help(command: click.Command) -> None:
-    """Give arguments the help that is written at the parameter: click 8.5 resets what typer has set."""
+    """Give arguments the help that is written at the parameter: click 8.5 resets what typer has set.
+
+    typer lists them in the help, so that click 8.5, which lists them too by now, must not.
+    """
     for child in getattr(command, "commands", {}).values():
         _restore_help(child)
     if command.callback is None:
         return
+    vars(command)["format_arguments"] = _nothing
     written = inspect.signature(inspect.unwrap(command.callback)).parameters
     for param in command.params:
         if not isinstance(param, TyperArgument) or param.help or param.name not in written:

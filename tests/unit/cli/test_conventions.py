@@ -51,6 +51,24 @@ def test_every_command_and_option_says_what_it_is_for(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_lists_every_argument_once_with_what_it_is_for(path: str) -> None:
+    command = COMMANDS[path]
+    text = command.get_help(click.Context(command, info_name=path, terminal_width=80))
+    names = [
+        one.make_metavar(click.Context(command)) for one in command.params if isinstance(one, click.Argument)
+    ]
+    listed = [line for line in text.splitlines() if any(line.startswith(f"  {name}  ") for name in names)]
+    assert len(listed) == len(names), text
+
+
+@pytest.mark.parametrize("group", ["check", "config"])
+def test_no_command_s_line_in_the_help_of_its_group_is_cut(group: str) -> None:
+    command = click_command().get_command(click.Context(click_command()), group)
+    assert command is not None
+    assert "..." not in command.get_help(click.Context(command, terminal_width=80)).partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("path", COMMANDS)
 def test_slurms_letters_mean_what_they_mean_in_slurm(path: str) -> None:
     for names in options(COMMANDS[path]):
         for letter, long in LETTERS.items():
