@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from slurm_guard.core.check import Check, Fault, failed, passed, skipped, unknown, warned
+from slurm_guard.core.kernel_lines import is_of_a_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _BLOCKED = " for more than "
 ROWS = (
     ("oom", "Killed process ", r"^Memory cgroup out of memory: Killed process \d+"),
     ("oom_node", "Killed process ", r"^Out of memory: Killed process \d+"),
-    ("nccl_segfault", "segfault at", r"segfault at \w+ ip \w+ .* in libnccl"),
     ("memory_ue", " UE ", r"^EDAC \S+: \d+ UE .*? on (?P<dev>[\w#.-]+)"),
     ("memory_ce", " CE ", r"^EDAC \S+: \d+ CE .*? on (?P<dev>[\w#.-]+)"),
     ("memory_failure", "Memory failure: ", r"^Memory failure: 0x\w+: recovery action"),
@@ -41,8 +41,16 @@ ROWS = (
         r"\[Hardware Error\]: CPU \d+: Machine Check Exception: \w+ Bank \d+",
     ),
     ("hardware_error", "event severity: fatal", r"\[Hardware Error\]: event severity: fatal"),
-    ("pcie_fatal", "severity=Uncorrect", rf"{_BDF}: PCIe Bus Error: severity=Uncorrect\w+ \(Fatal\)"),
-    ("pcie_error", "severity=Uncorrect", rf"{_BDF}: PCIe Bus Error: severity=Uncorrect\w+ \(Non-Fatal\)"),
+    (
+        "pcie_fatal",
+        "severity=Uncorrect",
+        rf"{_BDF}: (?:AER: )?PCIe Bus Error: severity=Uncorrect\w+ \(Fatal\)",
+    ),
+    (
+        "pcie_error",
+        "severity=Uncorrect",
+        rf"{_BDF}: (?:AER: )?PCIe Bus Error: severity=Uncorrect\w+ \(Non-Fatal\)",
+    ),
     ("pcie_error", "device_id: ", rf"\[Hardware Error\]:\s+device_id: {_BDF}"),
     ("thermal", " above threshold", r"CPU\d+: (?:Core|Package) temperature(?:/speed)? above threshold"),
     ("hung_task", _BLOCKED, rf"^INFO: task .{{1,40}}:\d+ blocked(?: in I/O wait)?{_BLOCKED}\d+ seconds"),
@@ -55,6 +63,7 @@ ROWS = (
     ("oops", "general protection fault", r"^general protection fault"),
     ("io_error", " error", rf"(?:I/O error|medium error)[^,]*(?:, dev|on dev(?:ice)?) {_DISK}"),
     ("io_error", "metadata I/O error", r"^XFS \((?P<dev>[\w-]+)\): metadata I/O error"),
+    ("io_error", " superblock", r"^EXT4-fs \((?P<dev>[\w-]+)\): I/O error while writing superblock"),
     ("io_error", "to offline device", r"^sd (?P<dev>[\d:]+): .*rejecting I/O to offline device"),
     ("io_error", "no available path", rf"{_DISK}: no available path"),
     ("fs_error", "EXT4-fs error", r"^EXT4-fs error \(device (?P<dev>[\w-]+)\)"),
@@ -87,6 +96,8 @@ ROWS = (
     ("gpu_inforom", "infoROM is corrupted", rf"infoROM is corrupted at gpu {_BDF}"),
     ("gpu_nvlink", "Rx Detect Link mask", r"^NVRM: .*Failed to update Rx Detect Link mask"),
 )
+#: The only rows for lines about a user's program.
+PROGRAM_ROWS = (("nccl_segfault", "segfault at", r"segfault at \w+ ip \w+ .* in libnccl"),)
 #: Lines that take a fault back, if they come after it.
 CURES = (
     ("nfs_timeout", " OK", r"^nfs: server (?P<dev>\S+) OK"),
@@ -100,6 +111,9 @@ _STORAGE = (
 )
 _GPU = r"\[nvidia(?:_uvm|_modeset|_drm)?(?: [0-9a-f]+)?\]"
 _STACK_LINES, _STACK_SECONDS = 60, 2.0
+#: Severities of the firmware's records with which the device that they name is well.
+_HARMLESS = ("corrected", "info")
+_NOTHING = ("", "")
 _LONGEST = 240
 
 _DIMM = (
@@ -220,14 +234,13 @@ def _group(events: list[Facts]) -> dict[tuple[str, str], tuple[int, str]]:
     severity = ""
     for number, event in enumerate(events):
         text = event.text
-        if "event severity: " in text:
-            severity = text.rpartition(" ")[2]
-        cured = _first(CURES, text)
-        if cured:
-            found.pop(cured, None)
-            continue
-        fault = None if text.startswith("NVRM: Xid") else _first(ROWS, text)
-        if fault is None or (severity == "corrected" and "device_id: " in text):
+        if is_of_a_program(text):
+            fault = _first(PROGRAM_ROWS, text)
+        else:
+            severity = text.rpartition(" ")[2] if "event severity: " in text else severity
+            found.pop(_first(CURES, text) or _NOTHING, None)
+            fault = None if text.startswith("NVRM: Xid") else _first(ROWS, text)
+        if fault is None or (severity in _HARMLESS and "device_id: " in text):
             continue
         code, device = fault
         key = (_waits_for(events, number) if code == "hung_task" else code, device)

@@ -1,10 +1,13 @@
 """Reads the NVIDIA driver's kernel lines: Xid, SXid, and the forms without a code for a lost GPU.
 
 Grammar: NVIDIA's Xid documentation and lines of drivers 470 to 595. Patterns are compiled on first use,
-since most runs see no such line.
+since most runs see no such line. Only a record that the driver itself began is read: others may repeat words
+of a user's choice (see `kernel_lines`).
 """
 
 from __future__ import annotations
+
+from slurm_guard.core.kernel_lines import is_of_a_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ _ADDRESS = rf"(?:{_HEX}{{4,8}}:)?{_HEX}{{2}}:{_HEX}{{2}}(?:\.[0-7])?"
 _PROCESS = r"(?:, pid=('?<unknown>'?|\d+))?(?:, name=([^,]*))?"
 _SEVERITY = r"(?:, (Non-fatal|Fatal|Severity \d+|Data)\b)?"
 _SOURCES = {
+    # In a record of the log this is where the text begins; other tools put a time and `kernel:` before it.
+    "drivers": r"(?:\[[^\]\n]{1,40}\] ?)?(?:kernel: )?\s*(?:NVRM: |nvidia-nvswitch\d*: |\w*:? ?infoROM is)",
     "xid": rf"NVRM: Xid \((?:PCI:)?({_ADDRESS})\): (\d{{1,6}})\b{_PROCESS}(.*)",
     "sxid": rf"nvidia-nvswitch(\d*): SXid \((?:PCI:)?({_ADDRESS})\): (\d{{1,6}})\b{_SEVERITY}(.*)",
     "lost": rf"NVRM: GPU (?:at )?(?:PCI:)?({_ADDRESS}): GPU has fallen off the bus",
@@ -94,20 +99,26 @@ def parse(events: Iterable[Any]) -> list[XidLine]:
     found: list[XidLine] = []
     block: tuple[str, int] | None = None  # the address of a block of lines, and how many may still follow
     for event in events:
-        text = event.text.replace("\\x0a", "\n")
-        if block is None and not any(mark in text for mark in _MARKS):
+        if block is None and not any(mark in event.text for mark in _MARKS):
             continue
-        for line in text.split("\n"):
+        for line in _trusted(event.text, block is not None):
             block = _take(line, event.time_s, found, block)
     return found
+
+
+def _trusted(text: str, in_block: bool) -> list[str]:
+    """The lines of a record that the driver began; in an open block, all but words of a user's choice."""
+    if is_of_a_program(text) or not (in_block or _pattern("drivers").match(text)):
+        return [""]
+    return text.split("\n")
 
 
 def normalise(address: str) -> str:
     """A PCI address as sysfs writes it: `0000:1b:00.0`, with domain and function, in lower case."""
     head, _, function = address.lower().partition(".")
     parts = head.split(":")
-    domain = parts[0][-4:] if len(parts) == 3 else "0000"
-    return f"{domain}:{parts[-2]}:{parts[-1]}.{function or '0'}"
+    domain = int(parts[0], 16) if len(parts) == 3 else 0
+    return f"{domain:04x}:{parts[-2]}:{parts[-1]}.{function or '0'}"
 
 
 def _take(

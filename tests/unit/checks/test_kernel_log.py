@@ -30,12 +30,19 @@ def judge(*texts: str, seconds: float = 0.0) -> list[Finding]:
 
 
 def test_every_row_has_a_fault_and_every_fault_a_row() -> None:
-    told = {code for code, _, _ in kernel_log.ROWS} | {"hung_task_storage", "hung_task_gpu"}
+    told = {code for code, _, _ in (*kernel_log.ROWS, *kernel_log.PROGRAM_ROWS)} | {
+        "hung_task_storage",
+        "hung_task_gpu",
+    }
     assert told == set(kernel_log.KernelLog.faults)
     assert {code for code, _, _ in kernel_log.CURES} <= told
 
 
-@pytest.mark.parametrize("row", [*kernel_log.ROWS, *kernel_log.CURES], ids=lambda row: f"{row[0]}: {row[1]}")
+@pytest.mark.parametrize(
+    "row",
+    [*kernel_log.ROWS, *kernel_log.PROGRAM_ROWS, *kernel_log.CURES],
+    ids=lambda row: f"{row[0]}: {row[1]}",
+)
 def test_every_row_matches_a_line_of_the_fixtures(row: tuple[str, str, str]) -> None:
     _, needle, pattern = row
     assert any(needle in line and re.search(pattern, line) for line in LINES)

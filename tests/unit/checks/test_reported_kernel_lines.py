@@ -74,6 +74,32 @@ def test_of_a_memory_error_and_an_ssds_the_memory_error_is_the_stronger_and_the_
     ]
 
 
+@pytest.mark.parametrize(
+    ("severity", "codes"),
+    [
+        ("fatal", ["hardware_error", "pcie_error"]),
+        ("recoverable", ["pcie_error"]),
+        ("corrected", []),
+        ("info", []),
+    ],
+)
+def test_the_firmwares_word_decides_about_the_device_that_it_names(severity: str, codes: list[str]) -> None:
+    found = judge(
+        f"{{7}}[Hardware Error]: event severity: {severity}",
+        "{7}[Hardware Error]:   device_id: 0000:2c:00.0",
+    )
+    assert [one.fault for one in found] == [f"kernel_log.{code}" for code in codes]
+
+
+@pytest.mark.parametrize("prefix", ["", "AER: "])
+@pytest.mark.parametrize(("word", "code"), [("Fatal", "pcie_fatal"), ("Non-Fatal", "pcie_error")])
+def test_kernels_with_and_without_a_prefix_for_pcie_errors(prefix: str, word: str, code: str) -> None:
+    line = (
+        f"pcieport 0000:b7:02.0: {prefix}PCIe Bus Error: severity=Uncorrected ({word}), type=Data Link Layer"
+    )
+    assert one(line)[:2] == (code, "0000:b7:02.0")
+
+
 STACKS = {
     "hung_task_storage": [
         " ? rpc_wait_bit_killable+0x1e/0xb0 [sunrpc]",
