@@ -39,10 +39,6 @@ class Series:
         """Median time until the command itself ended, in milliseconds."""
         return 1000 * statistics.median(cost.wall for cost in self.costs)
 
-    def worst_wall(self) -> float:
-        """The longest time until the command itself ended, in seconds."""
-        return max(cost.wall for cost in self.costs)
-
     def rss_mb(self) -> float:
         """Largest peak RSS of any single process of any repetition, in MB."""
         return max(cost.rss_kib for cost in self.costs) / 1024

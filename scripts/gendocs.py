@@ -54,7 +54,7 @@ def exit_codes_page() -> str:
     """One row for each exit code: the three that are no errors, then one per error class."""
     rows = [(str(code), "", text) for code, text in SUCCESS_CODES]
     rows += [
-        (str(cls.exit_code), f"`{cls.__name__}`", inspect.cleandoc(cls.__doc__ or ""))
+        (str(cls.exit_code), f"`{cls.__name__}`", inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0])
         for cls in sorted(error_classes(), key=lambda cls: cls.exit_code)
     ]
     nagios = table(("code", "Nagios"), [(str(code), word) for code, word in NAGIOS_CODES])

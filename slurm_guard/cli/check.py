@@ -9,7 +9,7 @@ from slurm_guard.cli.host import Host
 from slurm_guard.core import check as registry
 from slurm_guard.core.context import HOOKS
 from slurm_guard.core.errors import NotFoundError
-from slurm_guard.core.policy import DRAIN_TIERS, TIERS
+from slurm_guard.core.policy import TIERS
 
 app = typer.Typer(no_args_is_help=True, help="List, explain and run health checks.")
 
@@ -50,7 +50,9 @@ def show(
     if as_json:
         output.emit_json("check", described)
         return
-    _print_check(described, host)
+    from slurm_guard.cli.check_page import print_page
+
+    print_page(described, host)
 
 
 @app.command("run")
@@ -199,56 +201,3 @@ def _fault(cls: type[registry.Check], code: str, host: Host) -> dict[str, Any]:
         "text": fault.text,
         "remedy": fault.remedy or cls.remedy,
     }
-
-
-def _print_check(described: dict[str, Any], host: Host) -> None:
-    state = "on" if described["enabled"] else "off"
-    modes = ", ".join(f"{action} {mode}" for action, mode in described["modes"].items())
-    print(_filled(f"{described['check']}: {described['text']}") + "\n")
-    for title, text in (
-        ("runs in", ", ".join(described["hooks"])),
-        ("reads", ", ".join(described["probes"])),
-        ("blame", f"{described['blame']}, scope {described['scope']}"),
-        (f"on {host.node}", f"{state}; {modes}"),
-    ):
-        print(f"{title + ':':<12} {text}")
-    if described["params"]:
-        print()
-        rows = [(one["name"], _value(one["default"]), _value(one["here"])) for one in described["params"]]
-        output.table(("parameter", "default", "here"), rows)
-    print()
-    for fault in described["faults"]:
-        _print_fault(fault)
-    if host.plan_note():
-        output.warn(host.plan_note())
-
-
-def _filled(text: str) -> str:
-    """Paragraphs at the width of an answer; lines that are indented or listed stay lines."""
-    import textwrap
-
-    found = []
-    for paragraph in text.split("\n\n"):
-        lines = paragraph.splitlines()
-        is_plain = not any(line.startswith((" ", "-", "*")) for line in lines)
-        some = [" ".join(lines)] if is_plain else lines
-        found.append("\n".join(textwrap.fill(line, output.WIDTH) for line in some))
-    return "\n\n".join(found)
-
-
-def _print_fault(fault: dict[str, Any]) -> None:
-    import textwrap
-
-    marks = f" ({', '.join(fault['marks'])})" if fault["marks"] else ""
-    effect = "" if fault["tier"] in DRAIN_TIERS else ", never a drain"
-    print(f"{fault['fault']}: {fault['tier']}{effect}{marks}")
-    for text in (fault["text"], fault["remedy"] and f"Remedy: {fault['remedy']}"):
-        if text:
-            print(textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="    "))
-
-
-def _value(value: Any) -> str:
-    """A parameter's value; None is what the node class expects, which may be nothing."""
-    import json
-
-    return "from the node class" if value is None else json.dumps(value)

@@ -81,7 +81,8 @@ def _print_text(host: Host, outcome: RunOutcome, findings: list[Finding], passed
             output.note(f"Remedy for {remedy}")
     counts = f"{passed} passed, {skipped} skipped, {len(findings)} findings"
     print(f"{host.node}: {outcome.status}; {counts}; {outcome.elapsed_ms:.0f} ms")
-    for problem in (*outcome.problems, host.plan_note()):
+    notes = (host.places.node_problem, host.plan_note(), host.class_note())
+    for problem in (*outcome.problems, *notes):
         if problem:
             output.warn(problem)
 

@@ -33,8 +33,12 @@ def check(root: options.Root = "/", as_json: options.Json = False) -> int:
         return ConfigError.exit_code if problems else 0
     _tell(reading.notes)
     config = load.require(reading)
-    counts = f"{len(config.classes)} class(es), {len(config.modes)} mode rule(s)"
-    print(f"ok: {len(reading.files)} file(s), {counts}")
+    counts = (
+        output.count(len(reading.files), "file"),
+        output.count(len(config.classes), "class", "classes"),
+        output.count(len(config.modes), "mode rule"),
+    )
+    print(f"ok: {', '.join(counts)}")
     return 0
 
 
@@ -99,7 +103,8 @@ def _summary(applied: "Applied") -> str:
     from slurm_guard.config.apply import count_classes, count_strangers
 
     bundle, strangers = applied.bundle, count_strangers(applied.bundle)
-    size = f"{len(bundle['nodes']) - strangers} node(s) in {count_classes(bundle)} class(es)"
+    size = output.count(len(bundle["nodes"]) - strangers, "node")
+    size += f" in {output.count(count_classes(bundle), 'class', 'classes')}"
     others = f" and {strangers} in none" if strangers else ""
     state = "written" if applied.changed else "unchanged, marked as fresh"
     return f"plan {bundle['hash']} {state}: {size}{others}, {applied.path}"

@@ -39,5 +39,5 @@ def doctor(
             lines += wrap(output.printable(one.remedy), "        -> ", " " * 11)
         print("\n".join(lines))
     counts = {status: sum(one.status == status for one in advice) for status in reversed(STATUSES)}
-    print(", ".join(f"{count} {status}" for status, count in counts.items() if count))
+    print(f"{host.node}: " + ", ".join(f"{count} {status}" for status, count in counts.items() if count))
     return int(needs_a_person(advice))

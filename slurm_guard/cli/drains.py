@@ -28,13 +28,15 @@ def drains(
 
     A node in service with an open fault that calls for a drain is listed too. Slurm's own word counts
     where it can be asked; else the records'. Ends with 1 if there is any such node. `--history` lists what
-    was done instead, from `now-7days` on.
+    was done instead, from `now-7days` on, or between -S and -E.
     """
     from slurm_guard.cli import fleet
     from slurm_guard.cli.results import open_results
     from slurm_guard.cli.timeforms import milliseconds
     from slurm_guard.report import drains as report
 
+    if not history and (start or end):
+        raise typer.BadParameter("they choose a time of --history, which is not given", param_hint="-S, -E")
     host = Host(root)
     names = fleet.expand(nodes)
     window = milliseconds(start or _RECENT, "-S"), milliseconds(end, "-E")
@@ -50,8 +52,8 @@ def drains(
         text = report.text(page)
         print(text if page["drains"] else f"No node is drained by slurm_guard.\n{text}", end="")
         if observed:
-            nodes_are = "1 node" if observed == 1 else f"{observed} nodes"
-            print(f"{nodes_are} would have been in the last 7 days (observe mode): see --history")
+            nodes_would = f"{output.count(observed, 'node')} would have been"
+            print(f"{nodes_would} in the last 7 days (observe mode): see --history")
         fleet.warn_unreachable(slurm, True)
     return 1 if page["drains"] or page["not_drained"] else 0
 

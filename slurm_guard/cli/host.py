@@ -33,6 +33,15 @@ class Host:
             return f"{self.places.plan}: only root may read it; the built-in defaults apply"
         return self.plan.problem
 
+    def class_note(self) -> str:
+        """Nothing is expected of a node that no class names: a pass says little then."""
+        if self.plan.node_class or not self.plan.all_nodes:
+            return ""
+        return (
+            f"{self.node} is in no class of the plan: nothing is expected of it; if it has another NodeName, "
+            "give that with -w"
+        )
+
 
 def node_name(places: Places) -> str:
     """The NodeName of this host: what node.json says, else the short host name, as slurmd itself takes it."""

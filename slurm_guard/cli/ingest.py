@@ -1,13 +1,16 @@
 """`sguard ingest`: take run records of one or many nodes into this host's store."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
 from slurm_guard.core.errors import SetupError
+
+if TYPE_CHECKING:
+    from slurm_guard.ingest import IngestReport
 
 
 def ingest(
@@ -40,7 +43,7 @@ def ingest(
     return 1 if total.set_aside or total.unread else 0
 
 
-def _show(total: "IngestReport", host: Host, as_json: bool) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _show(total: "IngestReport", host: Host, as_json: bool) -> None:
     aside = [{"file": path, "reason": reason} for path, reason in total.set_aside]
     unread = [{"folder": path, "reason": reason} for path, reason in total.unread]
     if as_json:
@@ -48,7 +51,8 @@ def _show(total: "IngestReport", host: Host, as_json: bool) -> None:  # type: ig
         told = {"set_aside": aside, "without_spool": total.without_spool, "unread": unread}
         output.emit_json("ingest", {"store": host.places.database, **counts, **told})
         return
-    print(f"{total.ingested} records ingested, {total.duplicates} known already, {len(aside)} set aside")
+    records = output.count(total.ingested, "record")
+    print(f"{records} ingested, {total.duplicates} known already, {len(aside)} set aside")
     for one in aside:
         output.warn(f"set aside: {one['file']}: {one['reason']}")
     for folder in total.without_spool:

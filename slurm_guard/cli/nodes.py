@@ -26,6 +26,10 @@ def nodes(
     from slurm_guard.cli.results import open_results
     from slurm_guard.report import nodes as report
 
+    if partition and no_slurm:
+        raise typer.BadParameter(
+            "only Slurm knows partitions: leave one of them out", param_hint="-p, --no-slurm"
+        )
     host = Host(root)
     names = fleet.expand(nodes)
     slurm = fleet.ask_slurm(host, wanted=not no_slurm)

@@ -81,6 +81,11 @@ def printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
+def count(number: int, thing: str, things: str = "") -> str:
+    """`1 file`, `2 files`: a number and what is counted, with a plural of its own where `s` is not it."""
+    return f"{number} {thing if number == 1 else things or f'{thing}s'}"
+
+
 def brief(text: str) -> str:
     """What Slurm's programs say in several sentences, as the last of them: that one says why they gave up."""
     first, *others = _PROGRAMS_WORD.split(printable(text))

@@ -24,6 +24,8 @@ def open_results(host: Host) -> Store:
     Raises SetupError if this user cannot read results here at all, StoreError if the store is unusable.
     """
     folder = Path(host.places.var)
+    if host.places.node_problem:
+        output.warn(host.places.node_problem)
     _check_readable(folder)
     if not Path(host.places.database).exists() and not _waiting(Path(host.places.spool)):
         return _nothing(host)
@@ -83,4 +85,5 @@ def _ingest(store: Store, host: Host) -> None:
     done = ingest_folder(store, host.places.spool)
     if done.set_aside:
         path, reason = done.set_aside[0]
-        output.warn(f"{len(done.set_aside)} files were no records and were set aside, e.g. {path}: {reason}")
+        files = output.count(len(done.set_aside), "file")
+        output.warn(f"set aside, as not being records: {files}, e.g. {path}: {reason}")

@@ -33,8 +33,11 @@ def resume(
     known = _known(host, node)
     still = open_faults(known)
     if still and not force:
-        output.warn(f"{node} stays drained: {', '.join(still)} is open on record")
+        why = f"{', '.join(still)} {'is' if len(still) == 1 else 'are'} open on record"
+        output.warn(f"{node} stays drained: {why}")
         output.warn("repair it and wait for clean healthchecks, or say with --force that it is repaired")
+        if as_json:
+            output.emit_json("resume", {"node": node, "written": False, "why": why})
         return 1
     written = known.drained_by.reason if known is not None and known.drained_by is not None else None
     done = actions.resume(door(host), host.places, host.plan, node, written)

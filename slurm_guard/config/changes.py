@@ -50,7 +50,7 @@ def _nodes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
     before, after = old.get("nodes") or {}, new.get("nodes") or {}
     for word, names in (("added", after.keys() - before.keys()), ("removed", before.keys() - after.keys())):
         if names:
-            yield f"{len(names)} node(s) {word}: {fold(sorted(names))}"
+            yield f"{len(names)} {'node' if len(names) == 1 else 'nodes'} {word}: {fold(sorted(names))}"
     for change, names in _profile_changes(old, new, sorted(before.keys() & after.keys())).items():
         yield f"{change} ({fold(names) if names else 'nodes without a class'})"
 

@@ -132,6 +132,8 @@ def test_show_as_text(root: Path, lamp: type[Check], capsys: pytest.CaptureFixtu
     captured = capsys.readouterr()
     assert "lamp.off: DRAIN (sure, refuse)" in captured.out
     assert "Remedy: Switch it on." in captured.out
+    rows = [line.split() for line in captured.out.splitlines() if line.startswith(("colour", "ports"))]
+    assert rows == [["colour", '"red"', '"red"'], ["ports", "from", "the", "node", "class", "nothing"]]
     assert "built-in defaults apply" in captured.err
 
 
@@ -193,6 +195,15 @@ def test_run_as_text_and_for_nagios(
     assert lines[-1].startswith("n7: fail; 0 passed, 0 skipped, 2 findings;")
     assert main(["check", "run", "lamp", "--nagios", "--root", str(root)]) == 2
     assert capsys.readouterr().out == "SGUARD CRITICAL - lamp.off lamp0: off (red), 1 more | 'lux lamp0'=2\n"
+
+
+@pytest.mark.parametrize(("node", "noted"), [("n1", False), ("n2", True)])
+def test_run_says_that_nothing_is_expected_of_a_node_in_no_class(
+    node: str, noted: bool, root: Path, lamp: type[Check], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(root, profiles=[{"class": "8xH100"}], nodes={"n1": 0}, default_profile={})
+    assert main(["check", "run", "--root", str(root), "-w", node]) == 1
+    assert (f"{node} is in no class of the plan" in capsys.readouterr().err) == noted
 
 
 def test_run_leaves_a_record_only_when_asked(

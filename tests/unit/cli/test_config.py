@@ -29,7 +29,7 @@ def run(root: Path, *words: str) -> int:
 def test_check_says_ok(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, "check") == 0
     out, err = capsys.readouterr()
-    assert (out, err) == ("ok: 1 file(s), 0 class(es), 1 mode rule(s)\n", "")
+    assert (out, err) == ("ok: 1 file, 0 classes, 1 mode rule\n", "")
 
 
 def test_every_error_is_a_line_and_the_code_is_the_configurations(
@@ -79,7 +79,7 @@ def test_without_a_configuration_it_is_said(tmp_path: Path, capsys: pytest.Captu
 def test_apply_says_what_it_did(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, "apply") == 0
     first = capsys.readouterr().out
-    assert " written: 0 node(s) in 0 class(es),\n  " in first
+    assert " written: 0 nodes in 0 classes,\n  " in first
     assert run(root, "apply") == 0
     assert " unchanged, marked as fresh: " in capsys.readouterr().out
     (root / "etc/slurm-guard/slurm-guard.toml").write_text("cluster = 'boreas'\n" + MODE)

@@ -31,7 +31,7 @@ def test_only_what_needs_a_person_is_shown(
     assert capsys.readouterr().out.splitlines() == [
         "fail    hooks: not executable [/x]",
         "        -> `chmod 755 /x`",
-        "1 fail, 1 pass",
+        f"{NODE}: 1 fail, 1 pass",
     ]
     assert run(tmp_path, "-v") == 1
     assert "pass    plan: the plan is fresh [/p]" in capsys.readouterr().out
@@ -54,7 +54,7 @@ def test_all_in_order_is_exit_code_0(
 ) -> None:
     monkeypatch.setattr(examine, "examine", lambda places, node: [GOOD])
     assert run(tmp_path) == 0
-    assert capsys.readouterr().out == "1 pass\n"
+    assert capsys.readouterr().out == f"{NODE}: 1 pass\n"
 
 
 def test_json_of_a_real_examination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,18 @@ def test_resume_waits_for_open_faults_unless_forced(
     assert slurm.written == [("resume", "n2", "")]
 
 
+def test_a_resume_that_waits_answers_in_json_too(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    put(root, run_record("n2", finding("gpu_count.lost", "gpu3"), finding("ib_link.down", "mlx5_0/1")))
+    assert run(root, "resume", "n2", "--json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["kind"], answer["node"], answer["written"]) == ("resume", "n2", False)
+    assert answer["why"] == "gpu_count.lost gpu3, ib_link.down mlx5_0/1 are open on record"
+    assert slurm.written == []
+
+
 def test_resume_of_a_clean_node(root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]) -> None:
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
     put(

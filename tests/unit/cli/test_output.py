@@ -53,6 +53,11 @@ def test_a_terminal_gets_a_rich_table(
     assert "─" in printed
 
 
+def test_one_thing_is_not_counted_as_several() -> None:
+    assert [output.count(number, "node") for number in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+    assert output.count(2, "class", "classes") == "2 classes"
+
+
 @given(st.text())
 def test_foreign_text_never_controls_the_terminal(text: str) -> None:
     shown = output.printable(text)

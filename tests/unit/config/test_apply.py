@@ -48,8 +48,8 @@ def test_what_changed_is_told_and_the_one_before_is_kept(tmp_path: Path) -> None
     assert second.previous_hash == first.bundle["hash"]
     assert set(second.changes) == {
         "budget.nodes: 2 -> 5",
-        "1 node(s) added: k4",
-        "1 node(s) removed: k1",
+        "1 node added: k4",
+        "1 node removed: k1",
         "expected.gpus: 2 -> 3 (k[2-3])",
         'modes: [] -> [["*", "drain", "enforce"]] (k[2-3])',
     }
