@@ -71,3 +71,33 @@ class SetupError(GuardError):
     """This host lacks something slurm_guard needs: root, a program, a folder or a package."""
 
     exit_code = 21
+
+
+class MungeError(GuardError):
+    """Munge made or accepted no credential: munged is not there, or the credential is old, used or foreign.
+
+    `name` says which: `replayed`, `expired`, `rewound`, `unauthorized`, `socket`, `timeout` or `bad`; `code`
+    is libmunge's own number.
+    """
+
+    exit_code = 22
+
+    def __init__(self, message: str, name: str = "bad", code: int = 1) -> None:
+        super().__init__(message)
+        self.name = name
+        self.code = code
+
+
+class CollectorError(GuardError):
+    """The collector did not answer, refused this node, or gave no usable answer; the records stay here.
+
+    `status` is the HTTP status, 0 without an answer; `retry_after` is how many seconds the collector asked to
+    be left alone, None where it did not say.
+    """
+
+    exit_code = 23
+
+    def __init__(self, message: str, status: int = 0, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after

@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "return": {"clean_runs": 3},
     "confirm": {"runs": 2, "of": 3},
     "tiers": {},
+    "collector": {},
 }
 
 
@@ -69,6 +70,8 @@ class Plan:
         self.clean_runs: int = settings["return"].get("clean_runs", 3)
         self.confirm: dict[str, int] = {**DEFAULTS["confirm"], **settings["confirm"]}
         self.tiers: dict[str, str] = settings["tiers"]
+        #: Where records are sent, by `engine.destination`; empty: nowhere.
+        self.collector: dict[str, Any] = dict(settings["collector"])
         self.all_nodes: list[str] = sorted(bundle.get("nodes", {}))
         self._take_profile(_profile(bundle, node))
 
