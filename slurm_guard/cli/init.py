@@ -19,7 +19,7 @@ def init(
         typer.Option(
             "--slurm-conf",
             metavar="FILE",
-            help="The cluster's slurm.conf; else the usual places, then $SLURM_CONF.",
+            help="The cluster's slurm.conf; else what the configuration says, the usual places, $SLURM_CONF.",
         ),
     ] = "",
     write: Annotated[bool, typer.Option("--write", help="Write what is shown; slurm.conf never.")] = False,

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from slurm_guard.core.plan import DEFAULTS
 from slurm_guard.slurm.hostlist import expand, fold
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Group(NamedTuple):
 
 def draft(conf: SlurmConf | None, groups: list[Group]) -> str:
     """The text of the file; it is valid as it is, whatever slurm.conf holds."""
-    owners = ["root"]
+    owners = ["root"] if conf else list(DEFAULTS["owners"])
     if conf and conf.last("SlurmUser"):
         owners.append(_word((conf.last("SlurmUser") or "").partition("(")[0]) or "slurm")
     text = _HEAD.format(

@@ -52,6 +52,11 @@ class SlurmConf:
         found = self.all(key)
         return found[-1].value if found else None
 
+    def place(self, key: str) -> str:
+        """`FILE:LINE` of the setting that counts for a key; the file alone where it is not set."""
+        found = self.all(key)
+        return f"{found[-1].file}:{found[-1].line}" if found else self.path
+
     def words(self, key: str) -> list[str]:
         """A comma-separated value, in lower case, of every line of the key."""
         return [

@@ -39,6 +39,9 @@ def _configuration(subject: Subject) -> Iterator[Advice]:
     for problem in subject.reading.problems:
         said = problem.beside(subject.reading.folder)
         yield TOPIC.bad(f"configuration: {said}", problem.file, "correct it, then `sguard config apply`")
+    if not subject.reading.files and subject.plan.state in ("ok", "stale"):
+        yield TOPIC.skip("no configuration here: the plan was made elsewhere", subject.places.config)
+        return
     for note in subject.reading.notes:
         remedy = "`sguard config check`" if subject.reading.files else "`sguard init` shows one"
         yield TOPIC.warn(note, subject.places.config, remedy)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.config import draft, host, slurm_conf
+from slurm_guard.config import draft, host, load, slurm_conf
 from slurm_guard.config.model import Config
 from slurm_guard.core.errors import SetupError, SlurmError
 from slurm_guard.core.outcome import PASS
@@ -31,7 +31,9 @@ class Setup:
 
     def __init__(self, places: Places, node: str, conf_path: str = "") -> None:
         self.places = places
-        self.conf_place = place.find(places, str(Path(conf_path).absolute()) if conf_path else "")
+        self.conf_place = place.find(
+            places, str(Path(conf_path).absolute()) if conf_path else "", configured(places)
+        )
         self.conf: SlurmConf | None = self._read_conf()
         self.text = draft.draft(self.conf, self._groups(self.conf_place.path))
         self.links = shims.links(Path(places.root))
@@ -112,6 +114,12 @@ class Setup:
         Path(self.places.etc, "conf.d").mkdir(parents=True, exist_ok=True, mode=0o755)
         files.write_atomic(self.places.config, self.text.encode(), mode=0o644)
         return self.places.config
+
+
+def configured(places: Places) -> str | None:
+    """The slurm.conf that the configuration names, if there is one without errors."""
+    config = load.read(places).config
+    return config.slurm.conf if config else None
 
 
 def _time_out(conf: SlurmConf) -> list[Advice]:

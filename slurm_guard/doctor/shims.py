@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import slurm_guard
+from slurm_guard.core.context import HOOKS
 
 FOLDER = "/usr/lib/slurm-guard"
-HOOKS = ("prolog", "epilog", "healthcheck")
+#: Seconds after which a shim ends an engine that hangs, by hook: `limit` in the shims themselves.
+LIMITS_S = {"prolog": 20, "epilog": 40, "healthcheck": 50}
 TASK_PROLOG = "taskprolog"
 
 

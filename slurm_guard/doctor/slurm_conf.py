@@ -33,12 +33,15 @@ def examine(subject: Subject) -> Iterator[Advice]:
         yield TOPIC.warn(
             "slurm.conf is known from $SLURM_CONF alone: hooks do not see it", conf.path, _SET_CONF
         )
+    if not conf.files:
+        yield TOPIC.unknown(
+            f"cannot be read: {conf.problems[0]}", conf.path, f"make it readable, or {_SET_CONF}"
+        )
+        return
     for problem in conf.problems:
         yield TOPIC.warn(
-            f"not readable: {problem}", conf.path, "make it readable, or correct the Include line"
+            f"not readable: {problem}", conf.path, "correct the Include line, or make it readable"
         )
-    if not conf.files:
-        return
     yield from _hook(subject, "prolog", "Every job starts unchecked.")
     yield from _hook(subject, "epilog", "Faults during a job are not seen before the next one starts.")
     yield from _hook(subject, "healthcheck", "Idle nodes are not checked, and drained ones never come back.")
@@ -106,7 +109,7 @@ def _order(hook: str, found: programs.Hook) -> Iterator[Advice]:
 
 def _flags(conf: SlurmConf) -> Iterator[Advice]:
     flags = conf.words("PrologFlags")
-    where = _place(conf, "PrologFlags")
+    where = conf.place("PrologFlags")
     if "alloc" in flags or "contain" in flags or "x11" in flags:
         yield TOPIC.good("PrologFlags: the prolog runs on every node of a job", where)
     else:
@@ -125,7 +128,7 @@ def _flags(conf: SlurmConf) -> Iterator[Advice]:
 
 
 def _requeue(conf: SlurmConf) -> Iterator[Advice]:
-    where = _place(conf, "SchedulerParameters")
+    where = conf.place("SchedulerParameters")
     if "nohold_on_prolog_fail" in conf.words("SchedulerParameters"):
         yield TOPIC.good("a job that a prolog refuses is requeued without being held", where)
     else:
@@ -140,7 +143,7 @@ def _interval(conf: SlurmConf) -> Iterator[Advice]:
     if not conf.last("HealthCheckProgram"):
         return
     interval = conf.number("HealthCheckInterval") or 0
-    where = _place(conf, "HealthCheckInterval")
+    where = conf.place("HealthCheckInterval")
     remedy = "set `HealthCheckInterval=300`"
     if interval <= 0:
         yield TOPIC.bad("HealthCheckInterval is 0: the healthcheck never runs", where, remedy)
@@ -158,7 +161,7 @@ def _node_state(conf: SlurmConf) -> Iterator[Advice]:
     if not conf.last("HealthCheckProgram"):
         return
     states = set(conf.words("HealthCheckNodeState")) or {"any"}
-    where = _place(conf, "HealthCheckNodeState")
+    where = conf.place("HealthCheckNodeState")
     remedy = "set `HealthCheckNodeState=ANY,CYCLE`"
     if "any" not in states and states != {"cycle"}:
         yield TOPIC.warn(
@@ -171,8 +174,3 @@ def _node_state(conf: SlurmConf) -> Iterator[Advice]:
         yield TOPIC.warn("HealthCheckNodeState has no CYCLE: all nodes check at once", where, remedy)
     else:
         yield TOPIC.good("healthchecks run on nodes in any state, spread over the interval", where)
-
-
-def _place(conf: SlurmConf, key: str) -> str:
-    found = conf.all(key)
-    return f"{found[-1].file}:{found[-1].line}" if found else conf.path

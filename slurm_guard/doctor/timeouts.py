@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slurm_guard.doctor import shims
 from slurm_guard.doctor.advice import Advice, Topic
 
 if TYPE_CHECKING:
@@ -42,13 +43,21 @@ def _limit(conf: SlurmConf, key: str, longest: tuple[float, str]) -> Iterator[Ad
     if limit is None or limit <= 0 or limit >= _NO_LIMIT:
         return
     deadline, hook = longest
-    where = _place(conf, key)
+    where = conf.place(key)
+    shim_s = shims.LIMITS_S[hook]
     if limit <= deadline + _SLACK_S:
         yield TOPIC.bad(
             f"{key}={limit:g} is not longer than the guard's own deadline for the {hook} ({deadline:g} s): "
             "slurmd would end it and drain the node",
             where,
             f"set `{key}` to {2 * deadline + 20:g} or more, or a shorter deadline in [deadlines]",
+        )
+    elif limit <= shim_s:
+        yield TOPIC.warn(
+            f"{key}={limit:g} is not longer than the limit of the guard's own shim ({hook}: {shim_s} s): "
+            "slurmd would end a guard that hangs, and drain the node for it",
+            where,
+            f"set `{key}` to more than {shim_s}",
         )
     else:
         yield TOPIC.good(
@@ -62,7 +71,7 @@ def _batch_start(conf: SlurmConf, deadline: float) -> Iterator[Advice]:
         yield TOPIC.warn(
             f"BatchStartTimeout={limit:g}: a job may be taken for lost while its prolog still "
             f"waits for a hang ({deadline:g} s)",
-            _place(conf, "BatchStartTimeout"),
+            conf.place("BatchStartTimeout"),
             f"set `BatchStartTimeout={deadline + 10:g}`",
         )
 
@@ -74,7 +83,7 @@ def _owners(subject: Subject) -> Iterator[Advice]:
         yield TOPIC.warn(
             f"SlurmUser={user} is not among the plan's owners ({', '.join(subject.plan.owners)}): "
             "drains that Slurm sets for the guard count as somebody else's",
-            _place(subject.slurm, "SlurmUser"),
+            subject.slurm.place("SlurmUser"),
             f'add "{user}" to `owners` in slurm-guard.toml, then `sguard config apply`',
         )
 
@@ -85,11 +94,6 @@ def _cluster(subject: Subject) -> Iterator[Advice]:
     if subject.plan.cluster and name and name != subject.plan.cluster:
         yield TOPIC.bad(
             f"ClusterName={name}, but the plan is for cluster {subject.plan.cluster}",
-            _place(subject.slurm, "ClusterName"),
+            subject.slurm.place("ClusterName"),
             "set `cluster` in slurm-guard.toml to Slurm's name, then `sguard config apply`",
         )
-
-
-def _place(conf: SlurmConf, key: str) -> str:
-    found = conf.all(key)
-    return f"{found[-1].file}:{found[-1].line}" if found else conf.path

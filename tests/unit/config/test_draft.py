@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slurm_guard.config import draft, slurm_conf
+from slurm_guard.config.model import Config
 from tests.unit.config.samples import read
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ def conf_with(folder: Path, text: str) -> SlurmConf:
     path = folder / "slurm.conf"
     path.write_text(text)
     return slurm_conf.read(str(path))
+
+
+def test_without_slurm_conf_the_owners_stay_the_built_in_ones(tmp_path: Path) -> None:
+    reading = read(tmp_path, draft.draft(None, []))
+    assert reading.config is not None
+    assert reading.config.owners == Config().owners
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,10 @@ def test_the_python_and_the_engine_of_an_installed_package(tmp_path: Path) -> No
     assert (start.boot, str(start.python)) == (boot, "/usr/bin/python3")
     python = script(tmp_path / "venv/bin/python3")
     assert shims.start_of(shim).python.resolve() == python
+
+
+@pytest.mark.parametrize("hook", sorted(shims.LIMITS_S))
+def test_the_limits_of_the_shims_are_those_that_they_have(hook: str) -> None:
+    shim = shims.source(hook)
+    assert shim is not None
+    assert f"\nlimit={shims.LIMITS_S[hook]}\n" in shim.read_text()

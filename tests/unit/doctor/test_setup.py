@@ -51,6 +51,17 @@ def test_written_on_request(tmp_path: Path) -> None:
     assert (tmp_path / "etc/slurm/slurm.conf").read_text() == CONF
 
 
+def test_the_configuration_says_where_slurm_conf_is_if_nobody_else_does(tmp_path: Path) -> None:
+    (tmp_path / "opt/x").mkdir(parents=True)
+    (tmp_path / "opt/x/slurm.conf").write_text("ClusterName=far\n")
+    places = Places(str(tmp_path))
+    Path(places.etc).mkdir(parents=True)
+    Path(places.config).write_text("[slurm]\nconf = '/opt/x/slurm.conf'\n")
+    setup = Setup(places, NODE)
+    assert setup.conf_place == ("/opt/x/slurm.conf", "given")
+    assert "PrologFlags=Alloc" in setup.lines
+
+
 def test_a_configuration_is_never_overwritten_but_links_are_made(tmp_path: Path) -> None:
     places = places_with(tmp_path)
     Path(places.etc).mkdir()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slurm_guard.doctor import slurm_conf, timeouts
+from slurm_guard.doctor.subject import Subject
 from tests.unit.doctor.sites import GOOD_CONF, script, site, told
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ LIMITS = {
         "fail",
         r"=20 is not longer.*epilog \(20 s\)",
     ),
+    "shorter than the shim's": (
+        changed("Timeout=120", "Timeout=40"),
+        "warn",
+        r"=40 .* shim \(epilog: 40 s\)",
+    ),
+    "of the prolog, shorter than the shim's": (GOOD_CONF + "PrologTimeout=15\n", "warn", r"\(prolog: 20 s\)"),
     "of the prolog alone": (GOOD_CONF + "PrologTimeout=5\n", "fail", r"PrologTimeout=5 .*prolog \(8 s\)"),
     "of the healthcheck": (GOOD_CONF + "HealthCheckTimeout=20\n", "fail", r"HealthCheckTimeout=20 "),
     "batch start": (GOOD_CONF + "BatchStartTimeout=5\n", "warn", "BatchStartTimeout=5"),
@@ -119,6 +126,15 @@ def test_no_limit_is_no_mistake(tmp_path: Path, value: str) -> None:
 def test_a_plan_for_another_cluster(tmp_path: Path) -> None:
     ((status, what),) = told(timeouts.examine, site(tmp_path, config="cluster = 'other'\n"))
     assert (status, what) == ("fail", "ClusterName=atlas, but the plan is for cluster other")
+
+
+def test_a_slurm_conf_that_is_gone_is_unknown_and_told_once(tmp_path: Path) -> None:
+    subject = site(tmp_path)
+    (tmp_path / "etc/slurm/slurm.conf").unlink()
+    advice = list(slurm_conf.examine(Subject(subject.places, subject.node)))
+    assert [one.status for one in advice] == ["unknown"]
+    assert "slurm.conf: No such file" in advice[0].what
+    assert "set `conf` in [slurm]" in advice[0].remedy
 
 
 def test_no_slurm_conf_is_unknown(tmp_path: Path) -> None:
