@@ -30,9 +30,11 @@ class Growth:
 class Expectation:
     """The references and expected values of one node, the samples before, and the run's own circumstances.
 
-    `run` has: hook, in_grace (bool), uptime_s, allocations (list of open allocations: job_id, uid, gpus),
-    job_gpus (list of the job's GPU tokens, or None), first_run (bool). `samples` collects
-    `{"metric device": value}` of every counter and value that was judged, for the record and the next run.
+    `run` has: hook, in_grace (bool), uptime_s, first_run (bool), job_gpus (list of the job's GPU tokens,
+    empty without a job), own (the job's open allocation, or None), allocations (all open ones, own included:
+    job_id, uid, gpus), hung_before (what hung in the run before).
+    By `metric device`: `counters` collects every counter, for the next run; `values` every value that was
+    judged and `growths` every counter that grew, for the record.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Expectation:
         """Judge one value against its reference, else against fixed limits, else `skip` with the value kept.
 
         `warn` and `fail` are limits that may not be exceeded (with `below=True`: not be fallen short of).
-        `None` is "not supported" and skips; a text or NaN is `unknown`.
+        `None` is "not supported" and skips; a text, NaN or infinity is `unknown`.
         """
         where.update(device=device, code=fault, metric=metric, unit=unit)
         if value is None:
@@ -127,7 +129,10 @@ def key(metric: str, device: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    """True for a finite number; a record could hold no other, since JSON has none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return value == value and abs(value) != float("inf")
 
 
 def limits(reference: list[Any]) -> tuple[float | None, float | None]:

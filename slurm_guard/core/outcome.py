@@ -81,11 +81,12 @@ class Finding:
         return f"{self.check}.{self.code}" if self.code else self.check
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as it stands in a run record; absent fields are left out."""
+        """The finding as it stands in a run record; absent fields are left out, a value of 0 is not."""
         found = {"fault": self.fault}
         for name in sorted(self.__slots__):
             value = getattr(self, name)
-            if name not in ("check", "code") and value not in (None, "", False):
+            is_absent = value is None or value is False or value == ""
+            if name not in ("check", "code") and not is_absent:
                 found[name] = value
         return found
 

@@ -23,10 +23,8 @@ class Places:
         self.node_file = os.path.join(self.etc, "node.json")
         self.node_problem = ""
         self.node = self._read_node_file()
-        places = self.node.get("places")
-        places = places if isinstance(places, dict) else {}
-        self.var = self.below(_text(places.get("var")) or "var/lib/slurm-guard")
-        self.run = self.below(_text(places.get("run")) or "run/slurm-guard")
+        self.var = self._place("var", "var/lib/slurm-guard")
+        self.run = self._place("run", "run/slurm-guard")
 
     def below(self, path: str) -> str:
         """A path of the node as it is reached from here: `/scratch` is `<root>/scratch`."""
@@ -34,14 +32,26 @@ class Places:
 
     def _read_node_file(self) -> dict[str, Any]:
         try:
-            with open(self.node_file, encoding="utf-8", opener=_without_waiting) as file:
+            with open(self.node_file, encoding="utf-8", opener=without_waiting) as file:
                 content = json.load(file)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.node_problem = f"{self.node_file}: {error}; expected a JSON object; the defaults are used"
             return {}
-        return content if isinstance(content, dict) else {}
+        if isinstance(content, dict):
+            return content
+        self.node_problem = f"{self.node_file}: expected a JSON object; the defaults are used"
+        return {}
+
+    def _place(self, name: str, usual: str) -> str:
+        """One of the guard's own folders: the node file's, else the usual one."""
+        places = self.node.get("places", {})
+        named = places.get(name, usual) if isinstance(places, dict) else None
+        if isinstance(named, str) and named:
+            return self.below(named)
+        self.node_problem = f"{self.node_file}: expected a path for places.{name}; /{usual} is used"
+        return self.below(usual)
 
     @property
     def config(self) -> str:
@@ -107,10 +117,6 @@ class Places:
         return os.path.join(self.run, f"{name}.lock")
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Where a pipe lies in the file's place, nobody waits for its other end."""
+def without_waiting(path: str, flags: int) -> int:
+    """An opener for `open`. Where a pipe lies in the file's place, nobody waits for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 import zlib
+
+from slurm_guard.core.paths import without_waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +142,7 @@ def is_whole(raw: bytes, bundle: dict[str, Any]) -> bool:
 def load(path: str, node: str, now: float | None = None) -> Plan:
     """Read the plan of a node; never raises: whatever is wrong is told by `state` and `problem`."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=without_waiting) as file:
             problem = _unfit(os.fstat(file.fileno()))
             if problem:
                 return Plan({}, node, "foreign", f"{path}: {problem}; run `sguard config apply`")
@@ -159,6 +162,8 @@ def load(path: str, node: str, now: float | None = None) -> Plan:
 
 def _unfit(status: os.stat_result) -> str:
     """Why a file cannot be our plan: it names programs and libraries, so only its owners may write it."""
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
     if status.st_uid not in (0, os.geteuid()):
         return f"belongs to uid {status.st_uid}, expected root"
     if status.st_mode & 0o002:

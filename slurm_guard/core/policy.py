@@ -85,6 +85,7 @@ def _decide_one(
     finding: Finding, plan: Plan, hook: str, own: frozenset[str], history: History
 ) -> Decision | None:
     tier = plan.tier(finding.fault, finding.tier or "WARN")
+    tier = tier if tier in TIERS else "WARN"  # a site's check, or a plan of another version, may say anything
     if finding.status not in (FAIL, TIMEOUT):
         return None
     if tier not in DRAIN_TIERS:

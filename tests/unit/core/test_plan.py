@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,14 @@ def test_a_broken_plan_is_told_and_the_defaults_apply(tmp_path: Path, spoil: Any
     plan = plans.load(str(path), "gn01", now=1_000_100.0)
     assert plan.state == state
     assert plan.modes == []
+    assert "sguard config apply" in plan.problem
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/null", path)])
+def test_what_is_no_file_is_no_plan(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "plan.json")
+    plan = plans.load(str(tmp_path / "plan.json"), "gn01")
+    assert plan.state in ("torn", "foreign")
     assert "sguard config apply" in plan.problem
 
 

@@ -112,3 +112,12 @@ def test_an_enforced_drain_comes_before_a_graver_observed_one() -> None:
 def test_the_site_s_tier_beats_the_check_s() -> None:
     made = decide([LOST], plan(tiers={"gpu_count.lost": "WARN"}), "epilog", [], History(**SURE))
     assert [one.action for one in made] == ["tell"]
+
+
+def test_a_tier_that_nobody_knows_is_a_warning() -> None:
+    found = [finding("site_check", tier="DRAIN_SOON"), finding("gpu_count.lost")]
+    made = decide(found, plan(tiers={"gpu_count": "RESET"}), "epilog", ["gpu3"], History(**SURE))
+    assert {(one.fault, one.action, one.tier) for one in made} == {
+        ("site_check", "tell", "WARN"),
+        ("gpu_count.lost", "tell", "WARN"),
+    }
