@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from slurm_guard.config.load import Reading
 
+CLASS = '[[class]]\nname = "k"\nnodes = "k[1-4]"\n'
+
 
 def _check(params: dict[str, Any], codes: tuple[str, ...], **more: Any) -> type[Check]:
     faults = {code: Fault("DRAIN", code) for code in codes}
@@ -142,3 +144,15 @@ def places_with(folder: Path, text: str | None = None, **conf_d: str) -> Places:
 def read(folder: Path, text: str | None = None, catalogue: Catalogue = WHOLE, **conf_d: str) -> Reading:
     """Write and read a configuration."""
     return load.read(places_with(folder, text, **conf_d), catalogue)
+
+
+def assert_told(root: Path, text: str, line: int, key: str, found: str, expected: str) -> None:
+    """Exactly one problem with this configuration: in this line, with this key, saying this."""
+    reading = read(root, text)
+    assert reading.config is None
+    told = [(one.line, one.key) for one in reading.problems]
+    assert told == [(line, key)], [str(one) for one in reading.problems]
+    problem = reading.problems[0]
+    assert problem.file == str(root / "etc/slurm-guard/slurm-guard.toml")
+    assert found in problem.found
+    assert expected in problem.expected
