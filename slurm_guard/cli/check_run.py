@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.cli import nagios, output
+from slurm_guard.cli.wrapped import wrap
 from slurm_guard.core.context import Context
-from slurm_guard.core.outcome import PASS, SKIP
+from slurm_guard.core.outcome import PASS, SKIP, UNKNOWN
 from slurm_guard.engine import record as records
 from slurm_guard.engine import run_once, spool
 
@@ -77,14 +78,20 @@ def _print_text(host: Host, outcome: RunOutcome, findings: list[Finding], passed
     if findings:
         rows = [(one.status, _name(one), one.tier, one.message) for one in findings]
         output.table(("status", "fault", "tier", "what was seen"), rows)
-        for remedy in dict.fromkeys(f"{one.fault}: {one.remedy}" for one in findings if one.remedy):
-            output.note(f"Remedy for {remedy}")
+        for remedy in _remedies(findings):
+            output.note("\n".join(wrap(f"Remedy for {remedy}", rest="    ")))
     counts = f"{passed} passed, {skipped} skipped, {len(findings)} findings"
     print(f"{host.node}: {outcome.status}; {counts}; {outcome.elapsed_ms:.0f} ms")
     notes = (host.places.node_problem, host.plan_note(), host.class_note())
     for problem in (*outcome.problems, *notes):
         if problem:
             output.warn(problem)
+
+
+def _remedies(findings: list[Finding]) -> dict[str, None]:
+    """Each once; none for what could not be judged, since nothing is known to be broken there."""
+    told = (one for one in findings if one.remedy and one.status != UNKNOWN)
+    return dict.fromkeys(f"{one.fault}: {one.remedy}" for one in told)
 
 
 def _name(finding: Finding) -> str:

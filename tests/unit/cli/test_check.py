@@ -12,7 +12,7 @@ from slurm_guard.cli import check_run
 from slurm_guard.cli.host import Host
 from slurm_guard.cli.main import main
 from slurm_guard.core import plan as plans
-from slurm_guard.core.check import CHECKS, Check, Fault, failed, names, warned
+from slurm_guard.core.check import CHECKS, Check, Fault, failed, names, unknown, warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,6 +204,24 @@ def test_run_says_that_nothing_is_expected_of_a_node_in_no_class(
     write_plan(root, profiles=[{"class": "8xH100"}], nodes={"n1": 0}, default_profile={})
     assert main(["check", "run", "--root", str(root), "-w", node]) == 1
     assert (f"{node} is in no class of the plan" in capsys.readouterr().err) == noted
+
+
+def test_run_tells_a_terminal_what_to_do_about_what_is_broken(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        failed("off", code="off", device="lamp0", remedy="Switch it on. " * 9),
+        unknown("not seen", code="dim", remedy="Take another lamp."),
+    ]
+    for one in found:
+        one.check = "lamp"
+    monkeypatch.setattr("slurm_guard.cli.output.on_terminal", lambda: True)
+    outcome = SimpleNamespace(results=[], status="fail", elapsed_ms=1.0, problems=[], findings=found)
+    assert check_run.show(Host(str(root)), outcome, "healthcheck", "text") == 1
+    out = capsys.readouterr().out
+    assert "Remedy for lamp.off: Switch it on." in out
+    assert "another lamp" not in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_run_leaves_a_record_only_when_asked(
