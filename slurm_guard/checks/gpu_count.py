@@ -171,7 +171,7 @@ class _View:
 def _no_nvml(nvml: Any, view: _View) -> Finding:
     """Why NVML does not work, and whether that matters here."""
     if not view.wanted and nvml.state in ("no_library", "no_driver"):
-        return skipped("no GPUs expected and none on the PCI bus", metric="gpus", value=0)
+        return _no_driver_needed(nvml, view)
     if not nvml.binding:
         return unknown(f"{nvml.error}; run `sguard doctor`", metric="gpus")
     code, message = _why(nvml)
@@ -180,6 +180,19 @@ def _no_nvml(nvml: Any, view: _View) -> Finding:
     if view.is_configured:
         return failed(f"{view.wanted or 'no'} GPUs expected, and {message}", code=code, metric="gpus")
     return warned(f"{view.wanted or 'no'} GPUs on the PCI bus, and {message}", code=code, metric="gpus")
+
+
+def _no_driver_needed(nvml: Any, view: _View) -> Finding:
+    """No driver where no GPU is expected; without an expectation it is the bus that says so."""
+    if view.is_configured:
+        seen = "the PCI bus cannot be read" if view.bus is None else f"{len(view.bus)} on the PCI bus"
+        return skipped(f"no GPUs expected, {seen}, and no driver ({nvml.state})", metric="gpus", value=0)
+    if view.bus is None:
+        message = (
+            "whether GPUs are there is not known: none configured, no driver, the PCI bus cannot be read"
+        )
+        return unknown(message, metric="gpus")
+    return skipped("no GPUs expected and none on the PCI bus", metric="gpus", value=0)
 
 
 def _why(nvml: Any) -> tuple[str, str]:
@@ -228,6 +241,8 @@ def _answers(gpu: Any, label: str, at: dict[str, Any]) -> Iterator[Finding]:
         )
     elif action:
         yield unknown(f"{label}: recovery action {action!r} is not known", metric="recovery_action", **at)
+    elif gpu.errors.get("recovery_action", "Unknown") != "Unknown":
+        yield from gpus.unread(gpu, "recovery_action")
     unreadable = sorted(name for name, why in gpu.errors.items() if why == "Unknown")
     if unreadable:
         yield failed(f"{label}: Unknown Error for {', '.join(unreadable)}", code="unreadable", **at)

@@ -38,7 +38,7 @@ class GpuEcc(Check):
         ),
         "uncorrected_before": Fault(
             "WARN",
-            "Uncorrected memory errors of this boot happened before the guard's first sample.",
+            "Uncorrected memory errors happened after the driver's start, before the guard's first sample.",
             remedy="Nobody knows which job saw them; reset the GPU when idle.",
         ),
         "corrected": Fault("WARN", "Corrected memory errors come unusually fast."),
@@ -104,7 +104,8 @@ def _uncorrected(gpu: Any, expect: Expectation) -> Iterator[Finding]:
         )
         yield failed(message, code="uncorrected", **at)
     elif grown is None and count:
-        message = f"{label}: {count} uncorrected ECC errors before the guard's first sample"
+        message = f"{label}: {count} uncorrected ECC errors since the driver started"
+        message += ", all before the guard's first sample"
         yield warned(message, code="uncorrected_before", **at)
 
 

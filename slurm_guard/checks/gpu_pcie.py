@@ -75,12 +75,15 @@ def _generation(gpu: Any, expect: Expectation) -> Finding:
     if generation not in _GENERATIONS or most not in _GENERATIONS:
         return gpus.garbage(gpu, "pcie_gen", f"{generation} of {most}", "a PCIe generation")
     if generation < most and not _is_busy(values):
-        return skipped(f"{gpus.name(gpu)} is idle: generation {generation} of {most} is normal", **at)
+        message = (
+            f"{gpus.name(gpu)}: generation {generation} of {most} is normal for a GPU that is not at work"
+        )
+        return skipped(message, **at)
     return expect("gpu_pcie_generation", generation, "gen", fault="generation", fail=most, below=True, **at)
 
 
 def _is_busy(values: Any) -> bool:
-    """True if the GPU is in its highest performance state and does not call itself idle."""
+    """True if the GPU is known to be in its highest performance state and does not call itself idle."""
     reasons = values.get("clocks_event_reasons")
     return values.get("performance_state") == 0 and reasons is not None and not reasons & _IDLE
 

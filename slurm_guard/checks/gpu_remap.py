@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from slurm_guard.core.expectation import Expectation
     from slurm_guard.core.outcome import Finding
 
-_READINGS = ("remap_pending", "remap_failure", "remap_histogram", "retired_pending", "retired_dbe")
+_READINGS = (
+    "remap_pending",
+    "remap_failure",
+    "remap_histogram",
+    "retired_pending",
+    "retired_sbe",
+    "retired_dbe",
+)
 
 
 class GpuRemap(Check):

@@ -49,10 +49,9 @@ class GpuTemperature(Check):
         yield from gpus.not_judged(nvml, expect)
         for gpu in gpus.readable(nvml):
             yield from gpus.unread(gpu, *_READINGS)
-            core = _core(gpu, params, expect)
-            yield core
-            yield _memory(gpu, params, expect)
-            yield from _reasons(gpu, core.status in ("warn", "fail"))
+            heat = [_core(gpu, params, expect), _memory(gpu, params, expect)]
+            yield from heat
+            yield from _reasons(gpu, any(one.status in ("warn", "fail") for one in heat))
 
 
 def _core(gpu: Any, params: Any, expect: Expectation) -> Finding:

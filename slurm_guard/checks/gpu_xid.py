@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurm_guard.core import gpus, xid
-from slurm_guard.core.check import Check, Fault, failed, passed, unknown, warned
+from slurm_guard.core.check import Check, Fault, failed, passed, skipped, unknown, warned
 from slurm_guard.core.xid_lines import parse
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ def _fault(code: int) -> Fault:
     return Fault(
         tier,
         f"Xid {code}: {text}.",
-        remedy=xid.REMEDIES[tier],
+        remedy=xid.remedy(code, tier),
         refuse=code in xid.UNUSABLE,
         event=True,
         blame="node" if tier.startswith("DRAIN") else _BLAMES.get(kind, "node"),
@@ -89,7 +89,8 @@ class GpuXid(Check):
             yield unknown("kernel log: more lines than one run takes; the next takes more", code="coverage")
         lines = parse(kmsg.events)
         if not lines:
-            yield passed()
+            is_history = expect.run.get("first_run")
+            yield skipped("first run: what the log holds by now is history") if is_history else passed()
             return
         log = _Log(lines, facts)
         for (kind, address, code), group in log.groups.items():
@@ -112,7 +113,6 @@ class _Log:
     def __init__(self, lines: list[XidLine], facts: Any) -> None:
         self.names = gpus.names_by_address(facts.nvml, facts.pci)
         known = [] if facts.nvml is None else gpus.readable(facts.nvml)
-        self.remaps = {gpu.pci for gpu in known if "remap_pending" in gpu["values"]}
         self.groups: dict[tuple[str, str, int], list[XidLine]] = {}
         self.minors = {f"GPU{gpu.minor}": gpu.pci for gpu in known if gpu.minor is not None and gpu.pci}
         for line in lines:
@@ -136,8 +136,6 @@ class _Log:
             return xid.tier(code) if any(line.severity == "Fatal" for line in group) else "WARN"
         if code == 154:
             return xid.recovery(last.recovery)
-        if code == 64 and address in self.remaps:
-            return "WARN"  # gpu_remap sees whether the failure stays
         if code == 163 and not self.has(address, 162, after=last.time_s):
             return "WARN"
         return xid.tier(code)
@@ -177,7 +175,7 @@ def _finding(text: str, code: int, tier: str, at: dict[str, Any], is_known: bool
     if not is_known or code not in xid.CATALOGUE:
         return unknown(text, blame="unknown", **at)
     make = warned if tier in ("NOTE", "WARN") else failed
-    return make(text, remedy=xid.REMEDIES[tier], **at)
+    return make(text, remedy=xid.remedy(code, tier), **at)
 
 
 def _driver(group: list[XidLine], at: dict[str, Any]) -> Iterator[Finding]:

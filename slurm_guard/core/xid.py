@@ -115,12 +115,22 @@ REMEDIES = {
     "DRAIN_REBOOT": "Reboot the node (a cold power cycle if it comes back); on repeat open an RMA.",
     "DRAIN_RMA": "Check power cables and seating, then open an RMA.",
 }
+#: For codes that their tier alone would mislead about.
+_OWN_REMEDIES = {
+    78: "Install the same version of the vGPU software on host and guest.",
+    94: "Reset the GPU when idle; the job may run again meanwhile. `gpu_remap` tells whether a repair waits.",
+}
 UNKNOWN_TEXT = "not in this version's catalogue"
 
 
 def tier(code: int) -> str:
     """The tier of a code by itself; an unknown code is a warning, never fatal."""
     return CATALOGUE[code][0] if code in CATALOGUE else "WARN"
+
+
+def remedy(code: int, tier: str) -> str:
+    """What to do next about a code of this tier."""
+    return _OWN_REMEDIES.get(code) or REMEDIES[tier]
 
 
 def is_recovery(words: str) -> bool:

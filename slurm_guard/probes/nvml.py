@@ -33,8 +33,9 @@ def read(places: Places, request: Facts) -> dict[str, Any]:
     """What NVML says about the driver and every GPU.
 
     `state`: `ok`, `no_library`, `no_driver`, `mismatch` or `error`, with NVML's `code` and the `error` in
-    words; `binding` is False where nvidia-ml-py itself is missing (an incomplete installation of the guard,
-    not a fault of the node); `library_named` is True where the plan names the library; `kernel_version` is
+    words; `driver_version`, `nvml_version`, `count` (GPUs), `library` (the path to load); `binding` is False
+    where nvidia-ml-py itself is missing (an incomplete installation of the guard, not a fault of the node);
+    `library_named` is True where the plan names the library; `kernel_version` is
     the loaded kernel module's, None without one; `private_pids` is True in a PID namespace of our own,
     where other processes cannot be seen.
     `gpus`: one entry per GPU that the driver counts: `index`, `minor`, `uuid`, `pci`, `name`, `serial`,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.paths import Places
 
+#: What is None until it is read.
 EMPTY = ("uuid", "pci", "name", "serial", "minor", "error", "mig", "processes")
 _IDENTITY = (("uuid", "UUID"), ("name", "Name"), ("serial", "Serial"), ("minor", "MinorNumber"))
 _NO_INSTANCE = 0xFFFFFFFF
@@ -18,9 +19,7 @@ _LARGEST = 1 << 16
 
 def read_gpu(nvml: Any, index: int, places: Places) -> dict[str, Any]:
     """One entry of the probe's `gpus`; never raises, `error` says why a GPU could not be read."""
-    gpu: dict[str, Any] = dict.fromkeys(
-        ("uuid", "pci", "name", "serial", "minor", "error", "mig", "processes")
-    )
+    gpu: dict[str, Any] = dict.fromkeys(EMPTY)
     gpu.update(index=index, values={}, na=[], errors={})
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -69,12 +68,7 @@ class _Reader:
 
     def identity(self) -> None:
         """UUID, PCI address, minor number, model, serial number."""
-        for name, symbol in (
-            ("uuid", "UUID"),
-            ("name", "Name"),
-            ("serial", "Serial"),
-            ("minor", "MinorNumber"),
-        ):
+        for name, symbol in _IDENTITY:
             self.gpu[name] = self.ask((name,), (f"nvmlDeviceGet{symbol}",))
         pci = self.ask(("pci",), ("nvmlDeviceGetPciInfo",))
         if pci is not None:

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from minicluster.machine.model import Process
+from slurm_guard.checks.gpu_count import GpuCount
+from slurm_guard.checks.gpu_remap import GpuRemap
+from slurm_guard.core.expectation import Expectation
+from slurm_guard.core.outcome import Facts
 from tests.unit.checks.simulated_node import SimulatedNode, brief
 
 if TYPE_CHECKING:
@@ -35,6 +39,32 @@ def test_the_drivers_own_word_wins_over_readings_that_look_well(
 ) -> None:
     simulated.gpu(2, field__230=action)
     assert brief(simulated.look("gpu_count")) == {(fault, "gpu2", status, tier)}
+
+
+@pytest.mark.parametrize("code", [10, 17, 20])
+def test_a_recovery_action_that_cannot_be_read_is_unknown(simulated: SimulatedNode, code: int) -> None:
+    simulated.gpu(2, **{"ret.nvmlDeviceGetFieldValues": code})
+    assert brief(simulated.look("gpu_count")) == {("gpu_count", "gpu2", "unknown", "DRAIN")}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "bus", "status", "words"),
+    [
+        (None, None, "unknown", "the PCI bus cannot be read"),
+        (None, [], "skip", "none on the PCI bus"),
+        (0, None, "skip", "the PCI bus cannot be read"),
+        (0, [], "skip", "0 on the PCI bus"),
+        (0, [Facts(address="0000:18:00.0", vendor="0x10de", config_dead=False)], "skip", "1 on the PCI bus"),
+    ],
+)
+def test_no_driver_where_no_gpu_is_expected_is_said_as_it_is(
+    gpus: int | None, bus: list[Facts] | None, status: str, words: str
+) -> None:
+    nvml = Facts(state="no_driver", binding=True, kernel_version=None, error="", code=9, gpus=[])
+    facts = Facts(nvml=nvml, pci=bus, problems=Facts())
+    (found,) = GpuCount().findings(facts, Facts(gpus=gpus), Expectation())
+    assert (found.status, found.device) == (status, None)
+    assert words in found.message
 
 
 def test_no_recovery_action_passes(simulated: SimulatedNode) -> None:
@@ -239,6 +269,15 @@ def test_a_container_with_free_memory_is_free(simulated: SimulatedNode) -> None:
     assert simulated.result.status == "pass"
 
 
+def test_a_container_takes_no_process_of_its_own_for_one_of_the_hosts(simulated: SimulatedNode) -> None:
+    """NVML tells the host's numbers; the same number is somebody else in here."""
+    put_process(simulated, 2, 812, 3105, "sleep")
+    simulated.hide_processes()
+    simulated.gpu(2, memory_used=9 << 30)
+    found = simulated.look("gpu_processes", run=PROLOG)
+    assert [(one.device, one.status) for one in found] == [("gpu2", "unknown")]
+
+
 @pytest.mark.parametrize("code", [3, 13, 999])
 def test_a_container_that_cannot_see_memory_either_never_passes(simulated: SimulatedNode, code: int) -> None:
     simulated.hide_processes()
@@ -262,3 +301,20 @@ def test_memory_of_a_process_that_is_gone_is_a_warning(simulated: SimulatedNode)
     (found,) = simulated.look("gpu_processes", run=EPILOG)
     assert (found.fault, found.status, found.tier) == ("gpu_processes.memory", "warn", "WARN")
     assert "already gone (pid 4404)" in found.message
+
+
+@pytest.mark.parametrize(("memory", "fault"), [(96, "slowdown"), (60, "hw_slowdown")])
+def test_hot_memory_is_heat_too(simulated: SimulatedNode, memory: int, fault: str) -> None:
+    simulated.gpu(4, field__82=memory, clocks_event_reasons="0x8")
+    found = [one.fault for one in simulated.look("gpu_temperature") if "slowdown" in one.fault]
+    assert found == [f"gpu_temperature.{fault}"]
+
+
+@pytest.mark.parametrize("reading", ["retired_sbe", "retired_dbe"])
+def test_retired_pages_that_cannot_be_counted_are_unknown(reading: str) -> None:
+    values = {"retired_sbe": 0, "retired_dbe": 0, "retired_pending": 0}
+    del values[reading]
+    gpu = Facts(index=0, minor=0, uuid="GPU-1", pci=None, error=None, mig=None, values=values)
+    gpu["errors"] = Facts({reading: "Timeout"})
+    found = GpuRemap().findings(Facts(state="ok", gpus=[gpu]), Facts(GpuRemap.params), Expectation())
+    assert "unknown" in {one.status for one in found}

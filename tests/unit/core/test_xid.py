@@ -46,3 +46,12 @@ def test_application_faults_blame_the_job_and_hardware_the_node() -> None:
 def test_every_recovery_action_maps(tier: str) -> None:
     assert tier in TIERS
     assert tier in xid.REMEDIES
+
+
+@pytest.mark.parametrize("code", sorted(xid.CATALOGUE))
+def test_no_remedy_blames_the_application_for_hardware(code: int) -> None:
+    """A code of tier JOB can still be the hardware's (94: contained, the GPU wants a reset when idle)."""
+    tier, kind, _ = xid.CATALOGUE[code]
+    if kind == "hardware":
+        assert "application's fault" not in xid.remedy(code, tier)
+    assert xid.remedy(code, tier)
