@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slurm_guard.core.check import Check, Fault, passed, skipped, unknown
 from slurm_guard.core.outcome import FAIL, PASS, WARN
-from slurm_guard.core.plan import matches
+from slurm_guard.probes.infiniband import is_ignored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,13 +113,9 @@ class IbErrors(Check):
     def judge(self, facts: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
         """Ethernet ports and virtual functions are left out: their counters mean other things."""
         for port in facts:
-            if port.virtual or port.link_layer != "InfiniBand" or _is_ignored(port, params["ignore"]):
+            if port.virtual or port.link_layer != "InfiniBand" or is_ignored(port, params["ignore"]):
                 continue
             yield from _port(port, params, expect)
-
-
-def _is_ignored(port: Facts, ignore: list[str]) -> bool:
-    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def _port(port: Facts, params: Any, expect: Expectation) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_guard.core.check import Check, Fault, failed, passed, unknown
 from slurm_guard.core.outcome import FAIL, PASS, SKIP
-from slurm_guard.core.plan import matches
+from slurm_guard.probes.infiniband import is_ignored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class IbLink(Check):
         wanted = params["ib_ports"]
         wanted = expect.expected.get("ib_ports") if wanted is None else wanted
         named = wanted if isinstance(wanted, list) else None
-        ports = [port for port in facts if not _is_ignored(port, params["ignore"])]
+        ports = [port for port in facts if not is_ignored(port, params["ignore"])]
         judged = [port for port in ports if port.link_layer in ("InfiniBand", "") and not port.virtual]
         if named is not None:
             judged = [port for port in judged if _is_named(port, named)]
@@ -59,11 +59,6 @@ class IbLink(Check):
         if named is None and wanted is not None and len(judged) > wanted:
             _excuse_spare(findings, wanted)
         yield from findings
-
-
-def _is_ignored(port: Facts, ignore: list[str]) -> bool:
-    """True if a list of patterns holds the port (`mlx5_4/1`, `mlx5_bond*`) or its adapter (`mlx5_4`)."""
-    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def _is_named(port: Facts, named: list[str]) -> bool:
@@ -83,9 +78,12 @@ def _missing_by_name(named: list[str], ports: list[Facts], judged: list[Facts]) 
         elif others[name].virtual:
             message = f"{name} is a virtual function, expected an adapter's own port"
             yield unknown(message, device=name)
-        else:
+        elif others[name].link_layer == "Ethernet":
             message = f"{name} is in Ethernet mode, expected InfiniBand"
             yield failed(message, device=name, device_id=others[name].pci, code="ethernet")
+        else:
+            message = f"{name}: its link layer is {others[name].link_layer[:40]!r}, expected InfiniBand"
+            yield unknown(message, device=name, device_id=others[name].pci)
 
 
 def _count(ports: list[Facts], judged: list[Facts], wanted: Any, expect: Expectation) -> Finding:
@@ -123,5 +121,6 @@ def _port(port: Facts, expect: Expectation) -> Finding:
     judged = expect("ib_rate", port.rate, "Gb/s", fault="rate", **where)
     if judged.status == SKIP:
         return passed(f"{port.name} is up; {judged.message}", **where)
-    judged.message = f"{port.name} runs at {port.rate_text}; {judged.message}"
+    if judged.status != PASS:
+        judged.message = f"{port.name} runs at {port.rate_text}; {judged.message}"
     return judged

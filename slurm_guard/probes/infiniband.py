@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from slurm_guard.core.plan import matches
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -36,7 +38,7 @@ HW_COUNTERS = (
 )
 
 _LARGEST = 4096
-#: What a counter that is missing or not supported reads as.
+#: What a file reads as that is missing, answers with an error or is not supported: nothing to misunderstand.
 _NONE = ("", "N/A")
 _ALL_ONES = (2**32 - 1, 2**64 - 1)
 _STATE = re.compile(r"\d{1,2}: ?([A-Za-z_ ]{2,40})")
@@ -49,8 +51,9 @@ def read(places: Places, request: Facts) -> list[dict[str, Any]]:
 
     `name` (`mlx5_0/1`), `device`, `port`, `state` (`ACTIVE`), `phys_state` (`LinkUp`), `rate` (Gb/s),
     `rate_text`, `link_layer` (`InfiniBand` or `Ethernet`), `virtual` (an SR-IOV function), `pci` (address or
-    ""), `fw`, `counters` ({name: count, or None where it cannot be read or is not supported}), `problem`
-    (which file held what cannot be understood). A state or rate that cannot be read is None.
+    ""), `fw`, `counters` ({name: count, or None where it cannot be read or is not supported}), `garbled` (the
+    counters that held anything but a count), `problem` (which other file held what cannot be understood).
+    A state or rate that cannot be read is None.
 
     Raises OSError if the folder is there and cannot be listed.
     """
@@ -60,6 +63,11 @@ def read(places: Places, request: Facts) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [port for device in devices for port in _ports(os.path.join(folder, device), device)]
+
+
+def is_ignored(port: Facts, ignore: list[str]) -> bool:
+    """True if a list of patterns holds the port (`mlx5_4/1`, `mlx5_bond*`) or its adapter (`mlx5_4`)."""
+    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def parse_state(text: str) -> str | None:
@@ -72,6 +80,12 @@ def parse_rate(text: str) -> float | None:
     """`400 Gb/sec (4X NDR)` → 400.0, `2.5 Gb/sec (1X SDR)` → 2.5; None for anything else."""
     match = _RATE.match(text.strip())
     return float(match[1]) if match else None
+
+
+def parse_count(text: str) -> int | None:
+    """A counter; None for what is none, and for all ones, as an adapter answers that is gone."""
+    count = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+    return None if count in _ALL_ONES else count
 
 
 def _ports(folder: str, device: str) -> list[dict[str, Any]]:
@@ -102,8 +116,7 @@ def _port(folder: str, number: int, adapter: dict[str, Any]) -> dict[str, Any]:
         "counters": {},
         "garbled": [],
     }
-    # An empty text is a file that is missing or answers with an error: unsupported, not misunderstood.
-    odd = [name for name, text in texts.items() if port[name] is None and text not in ("", "N/A")]
+    odd = [name for name, text in texts.items() if port[name] is None and text not in _NONE]
     port["problem"] = "; ".join(f"{name} is {texts[name][:40]!r}" for name in odd)
     if not port["virtual"]:
         counts = [("counters", name) for name in COUNTERS] + [("hw_counters", name) for name in HW_COUNTERS]
@@ -126,12 +139,6 @@ def _address(folder: str) -> str:
     except OSError:
         return ""
     return target if _ADDRESS.fullmatch(target) else ""
-
-
-def parse_count(text: str) -> int | None:
-    """A counter; None for what is none, and for all ones, as an adapter answers that is gone."""
-    count = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
-    return None if count in _ALL_ONES else count
 
 
 def _text(folder: str, name: str) -> str:

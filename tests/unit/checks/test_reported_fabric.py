@@ -109,3 +109,27 @@ def test_no_port_where_eight_are_expected_never_skips(simulated: SimulatedNode) 
         simulated.port(index).present = False
     simulated.show()
     assert [one.fault for one in simulated.look("ib_link")] == ["ib_link.missing"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "fault", "status"),
+    [
+        ("Ethernet", "ib_link.ethernet", "fail"),
+        ("Unspecified", "ib_link", "unknown"),
+        ("7", "ib_link", "unknown"),
+    ],
+)
+def test_a_named_port_of_another_kind_is_called_what_it_is(
+    simulated: SimulatedNode, layer: str, fault: str, status: str
+) -> None:
+    """`Unspecified` is what adapters with a transport of their own say, as Amazon's do."""
+    (simulated.root / "sys/class/infiniband/mlx5_2/ports/1/link_layer").write_text(f"{layer}\n")
+    found = simulated.look("ib_link", params={"ib_ports": ["mlx5_1/1", "mlx5_2/1"]})
+    (simulated.root / "sys/class/infiniband/mlx5_2/ports/1/link_layer").write_text("InfiniBand\n")
+    assert [(one.fault, one.device, one.status) for one in found] == [(fault, "mlx5_2/1", status)]
+    assert layer in found[0].message
+
+
+def test_a_good_port_has_nothing_to_say(simulated: SimulatedNode) -> None:
+    simulated.look("ib_link", references={"ib_rate": [400, -0.05, None, "Gb/s"]})
+    assert {one.message for one in simulated.result.findings} == {""}
