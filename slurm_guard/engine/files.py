@@ -123,8 +123,8 @@ def try_lock(path: str) -> int | None:
 
 
 @contextlib.contextmanager
-def locked(path: str, patience_s: float = 0.5) -> Iterator[bool]:
-    """Hold a lock for a few milliseconds; yields False if it could not be had in time.
+def locked(path: str, patience_s: float = 0.5, pause_s: float = 0.005) -> Iterator[bool]:
+    """Hold a lock, for a few milliseconds mostly; yields False if it could not be had in time.
 
     Where there can be no lock file at all (a read-only run folder), there is nobody to wait for: a lost
     update is the lesser evil.
@@ -133,7 +133,7 @@ def locked(path: str, patience_s: float = 0.5) -> Iterator[bool]:
     try:
         descriptor = try_lock(path)
         while descriptor is None and time.monotonic() < end:
-            time.sleep(0.005)
+            time.sleep(pause_s)
             descriptor = try_lock(path)
     except OSError:
         impossible = True

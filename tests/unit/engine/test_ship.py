@@ -1,0 +1,398 @@
+"""Shipping to a collector on loopback: what is acknowledged goes, all else stays, whatever it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_guard.core import plan as plans
+from slurm_guard.core.paths import Places
+from slurm_guard.core.plan import Plan
+from slurm_guard.engine import batch, requests, ship, ship_state, spool
+from slurm_guard.engine.destination import Destination
+from slurm_guard.engine.ship import Shipped
+from tests.unit.engine.collector import RAW, Collector, token_file
+
+NODE = "n1"
+BOOT = "5e0c1b5e-0000-4000-8000-00000000000b"
+
+
+class Site:
+    """One node and its collector."""
+
+    def __init__(self, root: Path, collector: Collector) -> None:
+        self.places, self.collector = Places(str(root)), collector
+        self.to = Destination(collector.url, token_file=str(token_file(root)))
+        boot = root / "proc/sys/kernel/random"
+        boot.mkdir(parents=True)
+        (boot / "boot_id").write_text(BOOT)
+
+    @property
+    def plan(self) -> Plan:
+        return plans.load(self.places.plan, NODE)
+
+    def record(self, **fields: Any) -> str:
+        """One record more in the spool; its run id."""
+        run_id = uuid.uuid4().hex
+        found = {"schema": "1.0", "kind": "run", "run_id": run_id, "node": NODE, "hook": "epilog", **fields}
+        spool.write(self.places, found, self.plan.spool)
+        return run_id
+
+    def records(self, count: int) -> list[str]:
+        return [self.record() for _ in range(count)]
+
+    def ship(self, seconds: float = ship.SHIPMENT_S) -> Shipped:
+        found = ship.ship(self.places, self.plan, self.to, seconds)
+        assert self.collector.problems == []
+        return found
+
+    @property
+    def spooled(self) -> list[str]:
+        return [os.path.basename(path)[:-5].rpartition("-")[2] for path in spool.paths(self.places)]
+
+    @property
+    def aside(self) -> dict[str, str]:
+        """What was set aside: run id to reason."""
+        folder = Path(self.places.var) / "set-aside"
+        found = folder.glob("*.json") if folder.exists() else []
+        return {path.stem.rpartition("-")[2]: Path(f"{path}.why").read_text().strip() for path in found}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    collector = Collector()
+    yield Site(tmp_path / "root", collector)
+    collector.stop()
+
+
+def test_acknowledged_records_leave_the_spool_oldest_first(site: Site) -> None:
+    sent = site.records(5)
+    done = site.ship()
+    assert (done.sent, done.acknowledged, done.refused, done.left, done.why) == (5, 5, [], 0, "")
+    assert site.collector.seen == [sent]
+    assert site.spooled == []
+    for line in site.collector.store.values():
+        assert json.loads(line)["node"] == NODE
+
+
+def test_batches_hold_a_thousand_lines_and_four_megabytes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "MOST_LINES", 10)
+    sent = site.records(25)
+    assert site.ship().acknowledged == 25
+    assert [len(ids) for ids in site.collector.seen] == [10, 10, 5]
+    assert [one for ids in site.collector.seen for one in ids] == sent
+    monkeypatch.setattr(batch, "MOST_BYTES", 2000)
+    large = [site.record(fill="x" * 800) for _ in range(5)]
+    assert site.ship().acknowledged == 5
+    assert [len(ids) for ids in site.collector.seen[3:]] == [2, 2, 1]
+    assert [one for ids in site.collector.seen[3:] for one in ids] == large
+
+
+@pytest.mark.parametrize("word", [*sorted(RAW), "dropped"])
+def test_no_answer_of_any_kind_loses_a_record(site: Site, word: str) -> None:
+    sent = site.records(3)
+    site.collector.script.append(word)
+    done = site.ship()
+    assert done.why
+    assert (done.acknowledged, done.left) == (0, 3)
+    assert site.spooled == sent
+    assert ship_state.load(site.places).tries == 1
+    assert site.ship().acknowledged == 3
+    assert ship_state.load(site.places).tries == 0
+    assert sorted(site.collector.store) == sorted(sent)
+
+
+def test_a_lost_answer_is_asked_for_again_and_nothing_is_doubled(site: Site) -> None:
+    sent = site.records(3)
+    site.collector.script.append("lost")
+    assert site.ship().acknowledged == 0
+    assert sorted(site.collector.store) == sorted(sent)
+    assert site.spooled == sent
+    later = site.record()
+    assert site.ship().acknowledged == 4
+    assert site.spooled == []
+    assert sorted(site.collector.store) == sorted([*sent, later])
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "least", "most"),
+    [
+        (503, {"Retry-After": "40"}, 40, 60),
+        (429, {"Retry-After": "2"}, 7, 30),
+        (429, {"Retry-After": "999999"}, 3600, 5400),
+        (503, {"Retry-After": "soon"}, 15, 23),
+        (503, {}, 15, 23),
+        (401, {}, 15, 23),
+        (403, {}, 15, 23),
+        (500, {}, 15, 23),
+    ],
+)
+def test_a_refusal_of_all_is_told_and_waited_out(
+    site: Site, status: int, headers: dict[str, str], least: float, most: float
+) -> None:
+    sent = site.records(2)
+    site.collector.script.append((status, headers))
+    done = site.ship()
+    assert f"HTTP {status}: told by the test" in done.why
+    assert site.spooled == sent
+    pause = ship_state.load(site.places).pause_s()
+    assert least - 1 <= pause <= most
+
+
+def test_pauses_grow_with_each_failure_and_end_with_success(site: Site) -> None:
+    state, pauses = ship_state.ShipState(), []
+    for _ in range(12):
+        state.failed("no", None)
+        pauses.append(state.pause_s())
+    assert all(later > earlier for earlier, later in zip(pauses[:6:2], pauses[2:7:2], strict=True))
+    assert ship_state.LONGEST_S - 1 <= pauses[-1] <= 1.5 * ship_state.LONGEST_S
+    state.succeeded()
+    assert (state.pause_s(), state.tries) == (0, 0)
+
+
+def test_a_replayed_nonce_is_answered_with_a_new_one(site: Site) -> None:
+    site.records(2)
+    site.collector.script.append((409, {}))
+    done = site.ship()
+    assert (done.acknowledged, done.why) == (2, "")
+    assert len(site.collector.nonces) == 2
+    site.records(1)
+    site.collector.script.extend([(409, {}), (409, {})])
+    assert "HTTP 409" in site.ship().why
+
+
+def test_too_large_is_sent_in_halves_and_one_that_is_too_large_is_set_aside(site: Site) -> None:
+    site.collector.most_bytes = 2500
+    small = site.records(10)
+    large = site.record(fill="y" * 5000)
+    after = site.record()
+    done = site.ship()
+    assert (done.acknowledged, done.left, done.why) == (11, 0, "")
+    assert sorted(site.collector.store) == sorted([*small, after])
+    assert list(site.aside) == [large]
+    assert "too large" in site.aside[large]
+
+
+def test_an_early_answer_to_a_body_that_does_not_fit_is_read(site: Site) -> None:
+    """The server hangs up while megabytes are on their way to it."""
+    site.collector.most_bytes = 1 << 20
+    sent = [site.record(fill="z" * 300_000) for _ in range(8)]
+    done = site.ship()
+    assert (done.acknowledged, done.why) == (8, "")
+    assert sorted(site.collector.store) == sorted(sent)
+
+
+def test_refused_records_are_set_aside_with_the_reason(site: Site) -> None:
+    first, bad, last = site.records(3)
+    site.collector.refuse[bad] = "its cluster is 'other', expected 'mine'"
+    done = site.ship()
+    assert (done.acknowledged, done.refused) == (2, [(bad, "its cluster is 'other', expected 'mine'")])
+    assert site.aside == {bad: "its cluster is 'other', expected 'mine'"}
+    assert sorted(site.collector.store) == sorted([first, last])
+    assert site.spooled == []
+
+
+def test_what_was_set_aside_is_sent_when_it_is_moved_back(site: Site) -> None:
+    bad = site.record()
+    site.collector.refuse[bad] = "not yet"
+    site.ship()
+    site.collector.refuse.clear()
+    (path,) = (Path(site.places.var) / "set-aside").glob("*.json")
+    path.rename(Path(site.places.spool) / path.name)
+    assert site.ship().acknowledged == 1
+
+
+def test_what_was_set_aside_is_bounded(site: Site) -> None:
+    bad = site.records(8)
+    site.collector.refuse.update(dict.fromkeys(bad, "no"))
+    plan = site.plan
+    plan.spool["files"] = 3
+    ship.ship(site.places, plan, site.to)
+    assert sorted(site.aside) == sorted(bad[5:])
+    assert len(list((Path(site.places.var) / "set-aside").iterdir())) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("r-0000000000000001-" + "a" * 32 + ".json", b""),
+        ("r-0000000000000001-" + "a" * 32 + ".json", b'{"run_id":"' + b"a" * 32),
+        ("r-0000000000000001-" + "a" * 32 + ".json", b'{"run_id":"' + b"a" * 32 + b'",\n"x":1}'),
+        ("note.json", b'{"hello":1}'),
+        ("note.json", b"[" * 90_000),
+        ("note.json", b"\xff\xfe"),
+    ],
+)
+def test_files_that_are_no_records_are_set_aside_and_stop_nothing(
+    site: Site, name: str, content: bytes
+) -> None:
+    good = site.record()
+    (Path(site.places.spool) / name).write_bytes(content)
+    done = site.ship()
+    assert (done.acknowledged, done.left, done.why) == (1, 0, "")
+    assert len(done.refused) == 1
+    assert list(site.collector.store) == [good]
+    assert (Path(site.places.var) / "set-aside" / name).read_bytes() == content
+
+
+def test_links_pipes_and_folders_in_the_spool_hold_nothing_up(site: Site, tmp_path: Path) -> None:
+    good = site.record()
+    spooled = Path(site.places.spool)
+    (tmp_path / "secret").write_text('{"run_id":"x"}')
+    (spooled / "r-1-link.json").symlink_to(tmp_path / "secret")
+    os.mkfifo(spooled / "r-1-pipe.json")
+    (spooled / "r-1-folder.json").mkdir()
+    done = site.ship()
+    assert (done.acknowledged, done.why, done.left) == (1, "", 0)
+    assert list(site.collector.store) == [good]
+
+
+def test_a_record_under_another_name_is_known_by_what_it_says(site: Site) -> None:
+    run_id = site.record()
+    (path,) = Path(site.places.spool).glob("*.json")
+    path.rename(path.with_name("r-0000000000000001-" + "b" * 32 + ".json"))
+    assert site.ship().acknowledged == 1
+    assert list(site.collector.store) == [run_id]
+    assert site.spooled == []
+
+
+def test_acknowledging_what_was_not_sent_removes_nothing(site: Site) -> None:
+    sent = site.records(2)
+    site.collector.script.append(lambda _: {"acknowledged": ["f" * 32, 7, None, {}], "refused": [3, {}, []]})
+    done = site.ship()
+    assert "acknowledged none of 2" in done.why
+    assert site.spooled == sent
+    stranger = site.record()
+    site.collector.script.append(lambda answer: {**answer, "acknowledged": sent, "refused": "what"})
+    assert site.ship().acknowledged == 2
+    assert site.spooled == [stranger]
+
+
+@pytest.mark.parametrize("word", ["hang", "trickle"])
+def test_a_server_that_does_not_end_costs_the_deadline(
+    site: Site, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "REQUEST_S", 0.3)
+    sent = site.records(2)
+    site.collector.script.append(word)
+    began = time.monotonic()
+    done = site.ship()
+    assert "no answer within 0.3 s" in done.why
+    assert time.monotonic() - began < 20
+    assert site.spooled == sent
+
+
+def test_the_time_for_a_shipment_is_bounded(site: Site) -> None:
+    sent = site.records(2)
+    done = site.ship(seconds=0)
+    assert "used up" in done.why
+    assert site.spooled == sent
+
+
+def test_nobody_there_is_told(site: Site) -> None:
+    site.records(1)
+    site.to.url = "http://127.0.0.1:1"
+    assert "Connection refused; is the collector running?" in site.ship().why
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://head",
+        "head:9427",
+        "http://",
+        "http://a:b@head",
+        "http://head:99999",
+        "http://h/?x",
+        "http://h\n:1",
+    ],
+)
+def test_an_address_that_is_none_is_told(site: Site, url: str) -> None:
+    site.records(1)
+    site.to.url = url
+    assert "expected http://HOST:PORT" in site.ship().why
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "why"),
+    [
+        (0o644, b"x" * 40, "may be read or written by others"),
+        (0o600, b"x" * 31 + b"\n", "holds 31 bytes"),
+        (0o600, b"x" * 5000, "expected 32 to 4096"),
+        (None, b"", "cannot be read"),
+    ],
+)
+def test_a_token_that_is_no_secret_is_not_used(
+    site: Site, mode: int | None, content: bytes, why: str
+) -> None:
+    site.records(1)
+    path = Path(site.to.token_file)
+    if mode is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+        path.chmod(mode)
+    assert why in site.ship().why
+    assert site.collector.requests == []
+
+
+def test_no_munge_library_or_daemon_is_told(site: Site) -> None:
+    site.records(1)
+    site.to.token_file, site.to.munge_socket = "", "/nonexistent/munge.sock"
+    assert site.ship().why.startswith("munge: ")
+
+
+def test_drains_that_the_collector_takes_over_are_dropped_here(site: Site) -> None:
+    taken, other = site.records(2)
+    for run_id, device in ((taken, "gpu1"), (other, "gpu2")):
+        wanted = {"fault": "gpu_xid.79", "device": device, "reason": f"SG:gpu_xid.79 {device}"}
+        requests.put(site.places, requests.make("drain", boot_id=BOOT, run_id=run_id, **wanted))
+    requests.put(site.places, requests.make("tell", boot_id=BOOT, run_id=taken, job_id=5, text="x"))
+    site.collector.takes_over.add(taken)
+    assert site.ship().taken == [taken]
+    left = requests.waiting(site.places, BOOT)
+    assert sorted((one["kind"], one["run_id"]) for one in left) == sorted([("drain", other), ("tell", taken)])
+
+
+def test_a_full_disk_costs_the_reason_and_not_the_record(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = site.records(2)
+    site.collector.refuse[bad] = "no"
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("slurm_guard.engine.files.write_atomic", full)
+    done = site.ship()
+    assert (done.acknowledged, done.refused, done.why) == (1, [(bad, "no")], "")
+    (path,) = (Path(site.places.var) / "set-aside").iterdir()
+    assert bad in path.name
+    assert list(site.collector.store) == [good]
+
+
+def test_state_of_another_boot_or_of_garbage_holds_nothing_up(site: Site) -> None:
+    path = Path(ship_state.path(site.places))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    now = time.monotonic()
+    for content in (
+        {"next": now + 1e6},
+        {"next": 1e300},
+        {"next": "x", "tries": []},
+        {"last": now + 1e6},
+        [],
+        {"next": None},
+    ):
+        path.write_text(json.dumps(content))
+        state = ship_state.load(site.places)
+        assert (state.pause_s(), state.gap_s(5.0)) == (0, 0)
+    path.write_text("{")
+    assert ship_state.load(site.places).tries == 0
