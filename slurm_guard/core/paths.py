@@ -79,6 +79,11 @@ class Places:
         return os.path.join(self.var, "faults.json")
 
     @property
+    def sightings(self) -> str:
+        """Since when, and how often, faults were seen on this node; only where a rule asks."""
+        return os.path.join(self.var, "sightings.json")
+
+    @property
     def database(self) -> str:
         """The store of this host."""
         return os.path.join(self.var, "store.sqlite")

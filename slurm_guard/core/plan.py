@@ -12,6 +12,7 @@ import stat
 import time
 import zlib
 
+from slurm_guard.core import rules
 from slurm_guard.core.paths import without_waiting
 
 TYPE_CHECKING = False
@@ -84,6 +85,13 @@ class Plan:
         self.expected: dict[str, Any] = profile.get("expected", {})
         self.references: dict[str, list[Any]] = profile.get("references", {})
         self.modes: list[list[str]] = profile.get("modes", [])
+        self.rules: list[dict[str, Any]] = [rules.checked(rule) for rule in profile.get("rules", [])]
+
+    @property
+    def longest_of(self) -> int:
+        """N of the longest "M of N runs" that anything here asks for."""
+        longest: int = max([self.confirm["of"], *(rule.get("of", 1) for rule in self.rules)])
+        return longest
 
     def mode(self, check: str, action: str) -> str:
         """`off`, `observe` or `enforce` for an action that a check calls for; the last match counts.
@@ -99,6 +107,11 @@ class Plan:
     def tier(self, fault: str, default: str) -> str:
         """The tier of a fault: the site's own, by fault, then by check, else the default."""
         return self.tiers.get(fault) or self.tiers.get(fault.partition(".")[0]) or default
+
+    @property
+    def needs_sightings(self) -> bool:
+        """True if a rule asks for how long, or how often, a fault was seen."""
+        return any("minimum_s" in rule or "escalate" in rule for rule in self.rules)
 
 
 def matches(pattern: str, name: str) -> bool:

@@ -1,10 +1,11 @@
 """From findings to decisions. Pure: no clock, no file, no Slurm; everything it weighs is handed in.
 
-A finding's fault has a tier; the tier, the hook, the device and the history make the action.
+A finding's fault has a tier; tier, the site's rules, hook, device and history make the action.
 """
 
 from __future__ import annotations
 
+from slurm_guard.core import rules
 from slurm_guard.core.outcome import FAIL, TIMEOUT
 
 TYPE_CHECKING = False
@@ -15,39 +16,55 @@ if TYPE_CHECKING:
     from slurm_guard.core.outcome import Finding
     from slurm_guard.core.plan import Plan
 
+    #: (fault, device)
+    Key = tuple[str, str]
+
 #: From mildest to gravest. NOTE: record. WARN: record and show. JOB: tell the user, never drain.
 TIERS = ("NOTE", "WARN", "JOB", "DRAIN", "DRAIN_RESET", "DRAIN_REBOOT", "DRAIN_RMA")
 DRAIN_TIERS = TIERS[3:]
 
 
 class History:
-    """What earlier runs of this node know of a fault.
+    """What earlier runs of this node know of a fault, and what time it is.
 
-    `seen`: {(fault, device): runs among the last `of` in which it was seen, this one not counted};
-    `hung_before`: the devices that hung in the previous run of this boot; `sure`/`refuse`: the faults of
-    the loaded checks that cannot be flukes, or for which a prolog may refuse.
+    `seen`: {(fault, device): [0, 1, …]}, whether each earlier run saw it, newest last; `lasting`: for how
+    many seconds it has been seen without a break; `began`: how many seconds ago it began anew, each time,
+    this one included;
+    `hung_before`: the devices that hung in the previous run of this boot; `sure`/`refuse`: the faults of the
+    loaded checks that cannot be flukes, or for which a prolog may refuse; `idle`: whether no job is on the
+    node, None if that is not known; `minute`: of the day, in the node's own time zone.
     """
 
     def __init__(
         self,
-        seen: dict[tuple[str, str], int] | None = None,
+        seen: dict[Key, list[int]] | None = None,
         hung_before: Iterable[str] = (),
         sure: Iterable[str] = (),
         refuse: Iterable[str] = (),
+        *,
+        lasting: dict[Key, float] | None = None,
+        began: dict[Key, list[float]] | None = None,
+        idle: bool | None = None,
+        minute: int = 0,
     ) -> None:
         self.seen = seen or {}
         self.hung_before = frozenset(hung_before)
         self.sure = frozenset(sure)
         self.refuse = frozenset(refuse)
+        self.lasting = lasting or {}
+        self.began = began or {}
+        self.idle = idle
+        self.minute = minute
 
 
 class Decision:
     """What the policy wants done for one finding: `tell`, `drain` or `refuse`, in which mode, and why.
 
     `why` is a sentence for `sguard explain`: also for findings that call for a drain and do not get one.
+    `rules` are the places (`FILE:LINE`) of the site's rules that had a say.
     """
 
-    __slots__ = ("action", "device", "fault", "mode", "scope", "tier", "why")
+    __slots__ = ("action", "device", "fault", "mode", "rules", "scope", "tier", "why")
 
     def __init__(self, action: str, finding: Finding, tier: str, mode: str, why: str) -> None:
         self.action = action
@@ -57,6 +74,7 @@ class Decision:
         self.tier = tier
         self.mode = mode
         self.why = why
+        self.rules: list[str] = []
 
     def as_dict(self) -> dict[str, Any]:
         """The decision as it stands in a run record."""
@@ -84,38 +102,97 @@ def decide(
 def _decide_one(
     finding: Finding, plan: Plan, hook: str, own: frozenset[str], history: History
 ) -> Decision | None:
-    tier = plan.tier(finding.fault, finding.tier or "WARN")
-    tier = tier if tier in TIERS else "WARN"  # a site's check, or a plan of another version, may say anything
     if finding.status not in (FAIL, TIMEOUT):
         return None
+    how = rules.treatment(plan.rules, finding.fault, hook, history.idle)
+    if how.action == "none":
+        return None
+    tier, repeated = _tier(finding, plan, how, history)
+    why = _why_not(finding, plan, how, history, tier)
+    if why:
+        made = Decision("tell", finding, tier, "enforce", why)
+    else:
+        made = _act(finding, plan, hook, own, history, how, tier)
+    made.why += repeated
+    made.rules = [source for source in how.sources if source]
+    return made
+
+
+def _tier(finding: Finding, plan: Plan, how: rules.Treatment, history: History) -> tuple[str, str]:
+    """The fault's tier here, and what is to be said of its repeats."""
+    tier = how.tier or plan.tier(finding.fault, finding.tier or "WARN")
+    repeated = ""
+    if how.escalate:
+        within = how.escalate["within_s"]
+        ages = history.began.get((finding.fault, finding.device or ""), ())
+        times = sum(age <= within for age in ages)
+        if times >= how.escalate["after"]:
+            tier, repeated = how.escalate["tier"], f"; began {times} times within {within / 3600:g} h"
+    # A site's check, or a plan of another version, may say anything.
+    return tier if tier in TIERS else "WARN", repeated
+
+
+def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: History, tier: str) -> str:
+    """What stands between this finding and an action on the node; empty if nothing does."""
     if tier not in DRAIN_TIERS:
-        return Decision("tell", finding, tier, "enforce", f"tier {tier}: never a drain")
-    needed = _runs_needed(finding, plan, history)
-    seen = 1 + history.seen.get((finding.fault, finding.device or ""), 0)
+        return f"tier {tier}: never a drain"
+    if how.action == "tell":
+        return f"tier {tier}; a rule lets this fault only be told"
+    key = finding.fault, finding.device or ""
+    needed, of = _runs_needed(finding, plan, how, history)
+    seen = 1 + sum(history.seen.get(key, [])[-(of - 1) :] if of > 1 else [])
     if seen < needed:
-        why = f"seen in {seen} run(s), {needed} of {plan.confirm['of']} are needed"
-        return Decision("tell", finding, tier, "enforce", why)
-    action, why = ("drain", f"tier {tier}") if hook != "prolog" else _in_prolog(finding, tier, own, history)
+        return f"seen in {seen} run(s), {needed} of {of} are needed"
+    if history.lasting.get(key, 0.0) < how.minimum_s:
+        return f"seen for {history.lasting.get(key, 0.0):.0f} s, {how.minimum_s:g} s are needed"
+    until = rules.quiet_until(how.quiet, history.minute)
+    return f"tier {tier}; quiet hours until {until}" if until else ""
+
+
+def _runs_needed(finding: Finding, plan: Plan, how: rules.Treatment, history: History) -> tuple[int, int]:
+    """M and N of "seen in M of N runs". An event is seen in one run only, so no rule can ask for more."""
+    if finding.status != TIMEOUT and finding.event:
+        return 1, 1
+    if how.runs is not None and how.of is not None:
+        return how.runs, how.of
+    if finding.status != TIMEOUT and finding.fault in history.sure:
+        return 1, 1
+    return plan.confirm["runs"], plan.confirm["of"]
+
+
+def _act(
+    finding: Finding,
+    plan: Plan,
+    hook: str,
+    own: frozenset[str],
+    history: History,
+    how: rules.Treatment,
+    tier: str,
+) -> Decision:
+    action, why = "drain", f"tier {tier}"
+    if hook == "prolog":
+        action, why = _in_prolog(finding, tier, own, history, how.action)
     mode = plan.mode(finding.check, action)
     if action == "refuse" and mode != "enforce" and plan.mode(finding.check, "drain") == "enforce":
         action, mode, why = "drain", "enforce", f"{why}; refuse is in {mode}"
     return Decision(action, finding, tier, mode, why)
 
 
-def _runs_needed(finding: Finding, plan: Plan, history: History) -> int:
-    if finding.status != TIMEOUT and (finding.event or finding.fault in history.sure):
-        return 1
-    return plan.confirm["runs"]
-
-
 def _is_about_gpus(finding: Finding) -> bool:
     return finding.check == "nvml" or finding.check.startswith("gpu_")
 
 
-def _in_prolog(finding: Finding, tier: str, own: frozenset[str], history: History) -> tuple[str, str]:
-    """Refuse only for listed faults on what this job was given; anything else drains and lets it run."""
+def _in_prolog(
+    finding: Finding, tier: str, own: frozenset[str], history: History, most: str | None
+) -> tuple[str, str]:
+    """Refuse only for listed faults on what this job was given; anything else drains and lets it run.
+
+    `most` is what a rule allows: `refuse` puts a fault on the list, `drain` takes it off.
+    """
     device = finding.device or ""
-    if finding.fault not in history.refuse:
+    if most == "drain":
+        return "drain", f"tier {tier}; a rule lets this fault drain and refuse no job"
+    if most != "refuse" and finding.fault not in history.refuse:
         return "drain", f"tier {tier}; this fault is not on the list of refusals"
     if finding.status == TIMEOUT and device not in history.hung_before:
         return "drain", f"tier {tier}; a first hang of this boot never refuses"

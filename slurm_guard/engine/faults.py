@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.outcome import Finding
     from slurm_guard.core.paths import Places
-    from slurm_guard.core.plan import Plan
 
 VERSION = 1
 #: Refusals older than this cannot explain a `Prolog error` (law 3 asks for 10 s).
@@ -77,16 +76,23 @@ class OpenFaults:
         }
 
     def update(
-        self, findings: list[Finding], judged: set[str], plan: Plan, boot_id: str, at: str, counts: bool
+        self,
+        findings: list[Finding],
+        judged: set[str],
+        tiers: dict[tuple[str, str], str],
+        boot_id: str,
+        at: str,
+        counts: bool,
     ) -> None:
         """Take in one run: open what it saw, close what it proved gone, count clean runs.
 
-        `judged` are the checks that could judge all they look at. `counts` is False for runs that do not
+        `judged` are the checks that could judge all they look at; `tiers` are those that the policy gave each
+        (fault, device) in this run. `counts` is False for runs that do not
         count as clean ones (only healthchecks do: K prologs in a minute prove nothing).
         """
         seen = set()
         for finding in findings:
-            tier = plan.tier(finding.fault, finding.tier or "WARN")
+            tier = tiers.get((finding.fault, finding.device or ""), "")
             if finding.status in (FAIL, TIMEOUT) and tier in DRAIN_TIERS:
                 seen.add(self._open(finding, tier, boot_id, at))
         for name, fault in list(self.open.items()):

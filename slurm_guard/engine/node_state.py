@@ -56,12 +56,12 @@ class NodeState:
         alive = [one for one in self.left_behind if child.start_time(one["pid"]) == one["start_time"]]
         return [Hang(one["probe"], one["key"], one["pid"], confirmed=True, still=True) for one in alive]
 
-    def runs_seen(self, of: int) -> dict[tuple[str, str], int]:
-        """In how many of the last `of - 1` runs each (fault, device) was seen."""
+    def runs_seen(self) -> dict[tuple[str, str], list[int]]:
+        """Whether each of the last runs saw a (fault, device), newest last."""
         found = {}
         for name, runs in self.seen.items():
             fault, _, device = name.partition(" ")
-            found[fault, device] = sum(runs[-(of - 1) :]) if of > 1 else 0
+            found[fault, device] = runs
         return found
 
     def note_seen(self, seen: set[str], judged: set[str], of: int) -> None:

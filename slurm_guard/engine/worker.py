@@ -63,6 +63,19 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
 
         settle.later(this)
     tell(verdict)
+    _ship(this)
+
+
+def _ship(this: Run) -> None:
+    """Send records to the collector, where there is one, from a child that outlives the hook."""
+    if not (this.plan.collector or this.places.node.get("collector")):
+        return
+    try:
+        from slurm_guard.engine import shipping
+
+        shipping.later(this)
+    except Exception as error:  # the verdict was told and stands
+        this.log(f"no records were sent: {type(error).__name__}: {error}", syslog.ERROR)
 
 
 def _note_problems(this: Run) -> None:
@@ -75,15 +88,8 @@ def _note_problems(this: Run) -> None:
 
 def _decide(this: Run) -> None:
     outcome, plan, hook = this.outcome, this.plan, this.context.hook
-    checks = [registry.CHECKS[name] for name in outcome.checks if name in registry.CHECKS]
-    history = History(
-        seen=outcome.state.runs_seen(plan.confirm["of"]),
-        hung_before=outcome.state.hung_before,
-        sure=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.sure],
-        refuse=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.refuse],
-    )
     findings = outcome.findings + _still_open(this)
-    this.decisions = decide(findings, plan, hook, outcome.given, history)
+    this.decisions = decide(findings, plan, hook, outcome.given, _history(this, findings))
     if hook == "prolog":
         _heed_waiting_requests(this)
     for decision in this.decisions:
@@ -92,6 +98,27 @@ def _decide(this: Run) -> None:
     first = this.decisions[0] if this.decisions else None
     if hook == "prolog" and first is not None and first.action == "refuse" and first.mode == "enforce":
         this.refusing, this.refused_at = this.requests[0], time.time()
+
+
+def _history(this: Run, findings: list[Finding]) -> History:
+    outcome, now = this.outcome, time.localtime()
+    checks = [registry.CHECKS[name] for name in outcome.checks if name in registry.CHECKS]
+    lasting, began = None, None
+    if findings and this.plan.needs_sightings:
+        from slurm_guard.engine import sightings
+
+        found = sightings.with_run(this.places, findings, _judged(this), outcome.boot_id)
+        lasting, began = found.ages(time.time())
+    return History(
+        seen=outcome.state.runs_seen(),
+        hung_before=outcome.state.hung_before,
+        sure=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.sure],
+        refuse=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.refuse],
+        lasting=lasting,
+        began=began,
+        idle=not outcome.others and this.context.hook == "healthcheck",
+        minute=now.tm_hour * 60 + now.tm_min,
+    )
 
 
 def _still_open(this: Run) -> list[Finding]:
@@ -189,10 +216,11 @@ def _update_faults(this: Run) -> None:
     # put back before its storage is there.
     clean_check = this.context.hook == "healthcheck" and not outcome.expect.run.in_grace
     judged = _judged(this)
+    tiers = {(one.fault, one.device): one.tier for one in this.decisions}
 
     def apply(found: faults.OpenFaults) -> None:
         complete = clean_check and (not found.claim or found.claim.get("check") in judged)
-        found.update(outcome.findings, judged, plan, outcome.boot_id, clock.iso(outcome.started), complete)
+        found.update(outcome.findings, judged, tiers, outcome.boot_id, clock.iso(outcome.started), complete)
         if this.refusing is not None:
             found.note_refusal(this.refused_at)
         if this.requests and not found.drained:
@@ -225,9 +253,16 @@ def _update_state(this: Run) -> None:
     state.kmsg_last = outcome.kmsg_last
     now = time.monotonic()
     state.counters = {name: [value, now] for name, value in outcome.expect.counters.items()}
-    state.note_seen(run_once.seen_faults(outcome.results), _judged(this), this.plan.confirm["of"])
+    state.note_seen(run_once.seen_faults(outcome.results), _judged(this), this.plan.longest_of)
     if not node_state.save(this.places, state, outcome.reading.hangs):
         raise OSError("the lock of this boot's state could not be had")
+
+
+def _update_sightings(this: Run) -> None:
+    if this.plan.needs_sightings:
+        from slurm_guard.engine import sightings
+
+        sightings.save(this.places, this.outcome.findings, _judged(this), this.outcome.boot_id)
 
 
 def _update_allocation(this: Run) -> None:
@@ -247,6 +282,7 @@ def _update_allocation(this: Run) -> None:
 _STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
     ("request", _put_request),
     ("faults", _update_faults),
+    ("sightings", _update_sightings),
     ("state", _update_state),
     ("allocation", _update_allocation),
     ("record", _put_record),

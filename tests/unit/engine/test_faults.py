@@ -8,10 +8,7 @@ import pytest
 
 from slurm_guard.core.outcome import CheckResult, Finding
 from slurm_guard.core.paths import Places
-from slurm_guard.core.plan import Plan
 from slurm_guard.engine import faults, judge
-
-PLAN = Plan({}, "n1")
 
 
 def finding(fault: str, status: str = "fail", tier: str = "DRAIN", event: bool = False) -> Finding:
@@ -23,7 +20,8 @@ def finding(fault: str, status: str = "fail", tier: str = "DRAIN", event: bool =
 
 def runs(found: faults.OpenFaults, *steps: tuple[list[Finding], set[str], str]) -> None:
     for findings, judged, boot in steps:
-        found.update(findings, judged, PLAN, boot, "t", counts=True)
+        tiers = {(one.fault, one.device or ""): one.tier or "" for one in findings}
+        found.update(findings, judged, tiers, boot, "t", counts=True)
 
 
 LINK, XID = finding("ib_link.down"), finding("gpu_xid.79", tier="DRAIN_REBOOT", event=True)

@@ -39,7 +39,8 @@ def a_run(root: Path, mode: str = "enforce", seen: bool = True, opened: bool = T
 
     def fill(known: faults.OpenFaults) -> None:
         if opened:
-            known.update([found], {"gpu_count"}, plan, "b", "t", counts=False)
+            tiers = {("gpu_count.lost", "gpu3"): "DRAIN"}
+            known.update([found], {"gpu_count"}, tiers, "b", "t", counts=False)
         for name, value in state.items():
             setattr(known, name, value)
 

@@ -65,7 +65,7 @@ def test_history_keeps_the_last_runs_of_what_was_judged() -> None:
     state = node_state.NodeState("b")
     state.note_seen({"ib_link.down mlx5_0/1"}, {"ib_link"}, 3)
     state.note_seen(set(), {"gpu_count"}, 3)  # ib_link was not judged: no run for it
-    assert state.runs_seen(3) == {("ib_link.down", "mlx5_0/1"): 1}
+    assert state.runs_seen() == {("ib_link.down", "mlx5_0/1"): [1]}
     for _ in range(3):
         state.note_seen(set(), {"ib_link"}, 3)
     assert state.seen == {}
