@@ -1,6 +1,6 @@
 """What the kernel says about memory, processors, disks, adapters and file systems since the last look.
 
-The NVIDIA driver's Xid and SXid lines are `gpu_xid`'s. Each fault and device is told once per run, with the
+The NVIDIA driver's own lines are `gpu_xid`'s. Each fault and device is told once per run, with the
 number of lines and the first of them.
 """
 
@@ -91,10 +91,6 @@ ROWS = (
     ("nic_pcie", "available PCIe bandwidth", rf"{_MLX5}available PCIe bandwidth, limited by"),
     ("nic_command", "ACCESS_REG", rf"{_MLX5}ACCESS_REG\(\w+\).* failed"),
     ("nic_stuck", "NETDEV WATCHDOG", r"^NETDEV WATCHDOG: (?P<dev>[\w.-]+)"),
-    ("gpu_init", "RmInitAdapter failed", rf"^NVRM: (?:GPU {_BDF}: )?RmInitAdapter failed"),
-    ("gpu_init", "rm_init_adapter failed", rf"^NVRM: (?:GPU {_BDF}: )?rm_init_adapter failed"),
-    ("gpu_inforom", "infoROM is corrupted", rf"infoROM is corrupted at gpu {_BDF}"),
-    ("gpu_nvlink", "Rx Detect Link mask", r"^NVRM: .*Failed to update Rx Detect Link mask"),
 )
 #: The only rows for lines about a user's program.
 PROGRAM_ROWS = (("nccl_segfault", "segfault at", r"segfault at \w+ ip \w+ .* in libnccl"),)
@@ -200,13 +196,6 @@ class KernelLog(Check):
         ),
         "nic_command": Fault("NOTE", "a network adapter refused a query", remedy=_ADAPTER),
         "nic_stuck": Fault("WARN", "a network adapter's queue was stuck", remedy=_ADAPTER),
-        "gpu_init": _event(
-            "DRAIN_REBOOT", "the driver could not start a GPU", "Power-cycle; then reseat or RMA the GPU."
-        ),
-        "gpu_inforom": Fault(
-            "WARN", "a GPU's infoROM is corrupted", remedy="Open an RMA if it stays after a reset."
-        ),
-        "gpu_nvlink": _event("DRAIN_REBOOT", "the driver could not train NVLink"),
     }
 
     def judge(self, facts: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
@@ -239,7 +228,7 @@ def _group(events: list[Facts]) -> dict[tuple[str, str], tuple[int, str]]:
         else:
             severity = text.rpartition(" ")[2] if "event severity: " in text else severity
             found.pop(_first(CURES, text) or _NOTHING, None)
-            fault = None if text.startswith("NVRM: Xid") else _first(ROWS, text)
+            fault = None if text.startswith("NVRM: ") else _first(ROWS, text)
         if fault is None or (severity in _HARMLESS and "device_id: " in text):
             continue
         code, device = fault

@@ -38,7 +38,11 @@ _SOURCES = {
 #: Other words of the driver: name, a text that the line holds, and a pattern that finds the GPU.
 _DRIVER = (
     ("inforom", "infoROM is corrupted", rf"infoROM is corrupted at gpu ({_ADDRESS})"),
-    ("init_failed", "RmInitAdapter failed", rf"NVRM: (?:GPU ({_ADDRESS}): )?RmInitAdapter failed"),
+    (
+        "init_failed",
+        "dapter failed",
+        rf"NVRM: (?:GPU ({_ADDRESS}): )?(?:RmInitAdapter|rm_init_adapter) failed",
+    ),
     (
         "gsp_heartbeat",
         "NVRM: ",

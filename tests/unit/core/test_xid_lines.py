@@ -218,6 +218,12 @@ def test_nvswitch_lines(text: str, unit: str, code: int, severity: str) -> None:
     [
         ("NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x24:0x65:1417)", "0000:b3:00.0", "init_failed"),
         ("NVRM: RmInitAdapter failed! (0x26:0xffff:1096)", "", "init_failed"),
+        (
+            "NVRM: GPU 0000:b3:00.0: rm_init_adapter failed, device minor number 6",
+            "0000:b3:00.0",
+            "init_failed",
+        ),
+        ("NVRM: infoROM is corrupted at gpu 0000:b3:00.0", "0000:b3:00.0", "inforom"),
         ("NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, diff 6200", "GPU6", "gsp_heartbeat"),
         ("WARNING: infoROM is corrupted at gpu 0000:B3:00.0", "0000:b3:00.0", "inforom"),
         ("NVRM: knvlinkUpdate_IMPL: Failed to update Rx Detect Link mask!", "", "rx_detect"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from minicluster.faults.registry import Fault, Lines, Values, register
-from minicluster.machine.kmsg import ALERT, CRITICAL, EMERGENCY, ERROR, INFO, NOTICE, WARNING, Line
+from minicluster.machine.kmsg import ALERT, CRITICAL, EMERGENCY, ERROR, INFO, WARNING, Line
 
 if TYPE_CHECKING:
     from minicluster.machine.model import Machine
@@ -146,12 +146,6 @@ TEXTS: dict[str, tuple[int, tuple[str, ...]]] = {
         ("mlx5_core {address}: mlx5_cmd_out_err:808: ACCESS_REG(0x805) op_mod(0x1) failed",),
     ),
     "nic_stuck": (WARNING, ("NETDEV WATCHDOG: ib0 (mlx5_core): transmit queue 3 timed out",)),
-    "gpu_nvlink": (
-        ERROR,
-        ("NVRM: knvlinkDiscoverPostRxDetLinks_GH100: Failed to update Rx Detect Link mask!",),
-    ),
-    "gpu_init": (NOTICE, ("NVRM: GPU {address}: RmInitAdapter failed! (0x26:0x56:1463)",)),
-    "gpu_inforom": (WARNING, ("WARNING: infoROM is corrupted at gpu {address}",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""gpu_xid.CODE: what the driver writes to the kernel log, in its own grammar."""
+"""gpu_xid.CODE, gpu_xid.KIND: what the driver writes to the kernel log, in its own grammar."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ ACTIONS = {
     "drain_p2p": "0x3 (Drain P2P)",
     "drain_and_reset": "0x4 (Drain and Reset)",
 }
+# Lines without a code, by kind.
+DRIVER_TEXTS = {
+    "init_failed": "NVRM: GPU {address}: RmInitAdapter failed! (0x26:0x56:1463)",
+    "inforom": "WARNING: infoROM is corrupted at gpu {address}",
+    "rx_detect": "NVRM: knvlinkDiscoverPostRxDetLinks_GH100: Failed to update Rx Detect Link mask!",
+}
 UNKNOWN = "<unknown>"
 WITHOUT_PROCESS = {79, 154}  # lines about the GPU as a whole name no process
 
@@ -89,6 +95,14 @@ def _lines(code: int) -> Lines:
     return lines
 
 
+def _driver_lines(kind: str) -> Lines:
+    def lines(machine: Machine, device: str, values: Values) -> list[Line]:
+        address = gpu_of(machine, device).address if device else ""
+        return [Line(DRIVER_TEXTS[kind].format(address=address), WARNING)]
+
+    return lines
+
+
 def make(code: str) -> Fault | None:
     """The fault of an Xid code; None if it isn't one."""
     if not code.isascii() or not code.isdigit() or not 0 < int(code) < 1000:
@@ -113,4 +127,7 @@ for known in TEXTS:
     fault = make(str(known))
     assert fault is not None
     register(fault)
+for kind, text in DRIVER_TEXTS.items():
+    of_gpu = "gpu" if "{address}" in text else ""
+    register(Fault(f"gpu_xid.{kind}", of_gpu, f"line: {text[:60]}...", {}, lines=_driver_lines(kind)))
 register_family("gpu_xid", make)
