@@ -14,7 +14,7 @@ _PLAIN = (
     "guard_version", "cluster", "owners", "programs", "slurm_conf", "nvml_library", "python_path", "grace_s",
     "stale_after_s",
 )  # fmt: skip
-_TABLES = ("deadlines", "spool", "budget", "return", "confirm", "tiers")
+_TABLES = ("deadlines", "spool", "budget", "return", "confirm", "collector", "tiers")
 
 
 def describe_changes(old: dict[str, Any] | None, new: dict[str, Any]) -> list[str]:

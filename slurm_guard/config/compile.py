@@ -39,6 +39,7 @@ def compile_bundle(config: Config, host: Host, catalogue: Catalogue, built_at: i
         "budget": config.budget.model_dump(),
         "return": config.returning.model_dump(),
         "confirm": config.confirm.model_dump(),
+        "collector": config.collector.for_nodes(),
         "tiers": dict(config.policy),
         "profiles": profiles,
         "default_profile": _profile(config, None, _rules_for_all(config), catalogue),

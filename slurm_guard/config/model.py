@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from slurm_guard.config.fields import (
+    AbsolutePath,
+    Addresses,
+    Count,
+    Listen,
+    Number,
+    Seconds,
+    Url,
+    Word,
+)
 from slurm_guard.core.plan import DEADLINES, DEFAULTS
 from slurm_guard.engine.hook import LONGEST_S
 
@@ -13,24 +23,9 @@ Tier = Literal["NOTE", "WARN", "JOB", "DRAIN", "DRAIN_RESET", "DRAIN_REBOOT", "D
 Action = Literal["*", "drain", "refuse", "resume", "reset", "reboot"]
 Mode = Literal["off", "observe", "enforce"]
 
-
-def _absolute(path: str) -> str:
-    if not path.startswith("/") or "\0" in path:
-        raise ValueError("an absolute path")
-    return path
-
-
-def _one_word(text: str) -> str:
-    if not text or not text.isprintable() or set(text) & set(' ,"'):
-        raise ValueError("one word without blanks, commas or quotes")
-    return text
-
-
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-Word = Annotated[str, AfterValidator(_one_word)]
-Count = Annotated[int, Field(ge=0, lt=1 << 31)]
-Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86400, allow_inf_nan=False)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+LISTEN = "127.0.0.1:9427"
+#: What nodes must know of the collector; the rest concerns the admin host alone.
+_OF_NODES = ("url", "uids", "ca_file", "token_file", "munge_socket", "jitter_s", "acting")
 
 
 class Section(BaseModel):
@@ -107,6 +102,36 @@ class Confirm(Section):
         return self
 
 
+class Collector(Section):
+    """One place for the records of all nodes; without a `url` every node keeps its own."""
+
+    url: Url | None = None
+    listen: Listen = LISTEN
+    ca_file: AbsolutePath | None = None
+    certificate: AbsolutePath | None = None
+    key: AbsolutePath | None = None
+    token_file: AbsolutePath | None = None
+    uids: list[Annotated[int, Field(ge=0, lt=(1 << 32) - 2)]] = []
+    admins: list[Word] = []
+    munge_socket: AbsolutePath | None = None
+    jitter_s: Annotated[float, Field(ge=0, le=300, allow_inf_nan=False)] = 5.0
+    acting: bool = False
+    silent_after: Annotated[Count, Field(ge=1)] = 3
+    interval_s: Seconds = 300.0
+    calls_per_s: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 10.0
+    addresses: Addresses = {}
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Collector:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` together, or neither of them")
+        return self
+
+    def for_nodes(self) -> dict[str, Any]:
+        """What of this goes into the plan; nothing where nodes send nowhere."""
+        return self.model_dump(include=set(_OF_NODES), exclude_none=True) if self.url else {}
+
+
 class Mount(Section):
     """A file system that a node class must have mounted."""
 
@@ -168,6 +193,7 @@ class Config(Section):
     budget: Budget = Budget()
     returning: Return = Field(default=Return(), alias="return")
     confirm: Confirm = Confirm()
+    collector: Collector = Collector()
     policy: dict[str, Tier] = {}
     checks: dict[str, dict[str, Any]] = {}
     classes: list[NodeClass] = Field(default=[], alias="class")
@@ -185,6 +211,7 @@ TABLES: dict[tuple[str, ...], type[Section]] = {
     ("budget",): Budget,
     ("return",): Return,
     ("confirm",): Confirm,
+    ("collector",): Collector,
     ("class",): NodeClass,
     ("class", "mounts"): Mount,
     ("mode",): ModeRule,
