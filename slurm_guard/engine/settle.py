@@ -9,7 +9,18 @@ import random
 import time
 
 from slurm_guard.core import reason as reasons
-from slurm_guard.engine import act, answers, child, faults, files, record, requests, spool, syslog
+from slurm_guard.engine import (
+    act,
+    answers,
+    child,
+    faults,
+    files,
+    record,
+    requests,
+    shipping,
+    spool,
+    syslog,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,18 +153,29 @@ def later(this: Run) -> None:
             _carry_out(this)
         except Exception as error:  # a detached child has nobody to tell but the log
             this.log(f"what waits was not carried out: {type(error).__name__}: {error}", syslog.ERROR)
+        shipping.quietly(this)  # the records of what was done
 
     child.detach(work)
 
 
 def _carry_out(this: Run) -> None:
     try:
-        if files.try_lock(this.places.lock("carry")) is None:
+        lock = files.try_lock(this.places.lock("carry"))
+        if lock is None:
             return
     except OSError:
-        pass  # where there can be no lock file, nobody else holds it
+        lock = -1  # where there can be no lock file, nobody else holds it
+    try:
+        _carry_out_alone(this)
+    finally:
+        if lock >= 0:
+            os.close(lock)
+
+
+def _carry_out_alone(this: Run) -> None:
     if this.context.hook == "healthcheck":
         time.sleep(random.uniform(0, JITTER_S))  # noqa: S311  # spreads load; nothing secret
+        shipping.hand_over(this)
     door = act.gateway(this.plan, this.context.slurm_conf)
     for request in requests.waiting(this.places, this.outcome.boot_id):
         if any(os.path.exists(switch) for switch in this.places.kill_switches):

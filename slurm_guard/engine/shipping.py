@@ -33,15 +33,14 @@ HAND_OVER_S = 10.0
 
 def later(this: Run) -> None:
     """After a hook run: start the shipper, unless there is nothing to send, or one waits already."""
-    to = destination(this.places, this.plan)
-    if to is not None and _wanted(this.places):
-        child.detach(lambda: quietly(this, to))
+    if destination(this.places, this.plan) is not None and _wanted(this.places):
+        child.detach(lambda: quietly(this))
 
 
 def _wanted(places: Places) -> bool:
-    return (
-        not is_held(places.lock("ship-wait")) and not ship_state.load(places).pause_s() and _waiting(places)
-    )
+    if is_held(places.lock("ship-wait")) or ship_state.load(places).pause_s():
+        return False
+    return _waiting(places)
 
 
 def _waiting(places: Places) -> bool:
@@ -68,13 +67,13 @@ def is_held(path: str) -> bool:
     return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
 
 
-def quietly(this: Run, to: Destination | None = None) -> None:
+def quietly(this: Run) -> None:
     """Wait and ship in this (detached) process; what goes wrong is told to the log alone."""
+    to = destination(this.places, this.plan)
+    if to is None or not _wanted(this.places):
+        return
     import signal
 
-    to = to or destination(this.places, this.plan)
-    if to is None:
-        return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     try:
         os.nice(10)
@@ -127,13 +126,20 @@ def _ship(this: Run, to: Destination) -> None:
 def hand_over(this: Run) -> None:
     """Where the collector acts: tell it now, so that it can take over what waits here.
 
-    Without its word within a few seconds, or while it is known to be silent, the node acts by itself.
+    Without its word within a few seconds, or while it is known to be silent, the node acts by itself: so this
+    is done in a child of its own, which nothing waits for longer.
     """
     to = destination(this.places, this.plan)
     if to is None or not to.acting or ship_state.load(this.places).pause_s():
         return
-    from slurm_guard.engine import ship
 
-    with files.locked(this.places.lock("ship"), HAND_OVER_S, PAUSE_S) as alone:
-        if alone:
-            ship.ship(this.places, this.plan, to, HAND_OVER_S)
+    def work() -> None:
+        from slurm_guard.engine import ship
+
+        with files.locked(this.places.lock("ship"), HAND_OVER_S, PAUSE_S) as alone:
+            if alone:
+                ship.ship(this.places, this.plan, to, HAND_OVER_S)
+
+    told = child.bounded(work, 2 * HAND_OVER_S)
+    if told != "done":
+        this.log(f"the collector was not asked to act ({told}): this node acts by itself")
