@@ -76,19 +76,6 @@ def _ship(this: Run) -> None:
         shipping.later(this)
     except Exception as error:  # the verdict was told and stands
         this.log(f"no records were sent: {type(error).__name__}: {error}", syslog.ERROR)
-    _ship(this)
-
-
-def _ship(this: Run) -> None:
-    """Send records to the collector, where there is one, from a child that outlives the hook."""
-    if not (this.plan.collector or this.places.node.get("collector")):
-        return
-    try:
-        from slurm_guard.engine import shipping
-
-        shipping.later(this)
-    except Exception as error:  # the verdict was told and stands
-        this.log(f"no records were sent: {type(error).__name__}: {error}", syslog.ERROR)
 
 
 def _note_problems(this: Run) -> None:
