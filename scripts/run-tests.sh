@@ -9,7 +9,7 @@ if ! scripts/setup-debian.sh --check python cluster accounting 2>/dev/null; then
     # What is missing was said by scripts/setup-debian.sh, which `make test` runs first.
     arguments+=(--ignore=tests/cluster)
 elif [ "$(id -u)" -ne 0 ]; then
-    echo "test: not root, so the tests on a real Slurm (tests/cluster) are left out; all others run" >&2
+    echo "test: not root, so the tests on a real Slurm (tests/cluster) and others that need root are left out" >&2
     arguments+=(--ignore=tests/cluster)
 fi
 exec .venv/bin/python -m pytest "${arguments[@]}" "$@"

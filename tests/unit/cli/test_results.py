@@ -105,10 +105,11 @@ def test_a_user_who_may_read_only_is_told(
 def test_a_user_who_may_read_nothing_is_told(
     root: Path, slurm: StubGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    var = str(root / "var/lib/slurm-guard")
-    monkeypatch.setattr(results.os, "access", Denied(var, os.X_OK))
+    var = root / "var/lib/slurm-guard"
+    monkeypatch.setattr(results.os, "access", Denied(str(var), os.X_OK))
+    who = var.owner()
     with pytest.raises(
-        SetupError, match=r"only root may read results, so users need an admin .*; run `sguard` as root"
+        SetupError, match=rf"only {who} may read results, so users need an admin .*; run `sguard` as {who}"
     ):
         results.open_results(Host(str(root)))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from slurm_guard.core.paths import Places
 from slurm_guard.doctor import examine, permissions
 from slurm_guard.doctor.advice import TOPICS, Topic, needs_a_person, order
@@ -13,8 +15,6 @@ from tests.unit.doctor.sites import NODE, site, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
     from slurm_guard.doctor.advice import Advice
 
@@ -25,6 +25,7 @@ def test_every_topic_is_looked_at(tmp_path: Path) -> None:
     assert all(one.remedy for one in found if one.status not in ("pass", "skip"))
 
 
+@pytest.mark.needs_root
 def test_an_examination_that_breaks_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_an_empty_root_is_examined(tmp_path: Path) -> None:
     assert needs_a_person(examine.examine(Places(str(tmp_path)), NODE))
 
 
+@pytest.mark.needs_root
 def test_files_that_others_may_change(tmp_path: Path) -> None:
     subject = site(tmp_path)
     assert told(permissions.examine, subject) == []
@@ -83,6 +85,7 @@ def test_files_that_others_may_change(tmp_path: Path) -> None:
     assert f"but {conf_d} is writable by others (mode 0777)" in found[1]
 
 
+@pytest.mark.needs_root
 def test_files_that_others_may_read(tmp_path: Path) -> None:
     subject = site(tmp_path)
     Path(subject.places.plan).chmod(0o644)
@@ -93,6 +96,7 @@ def test_files_that_others_may_read(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.needs_root
 def test_a_torn_node_json(tmp_path: Path) -> None:
     site(tmp_path)
     (tmp_path / "etc/slurm-guard/node.json").write_text("{")

@@ -43,6 +43,7 @@ CANNOT_START: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize("name", CANNOT_START)
 def test_a_prolog_that_cannot_start_is_told_before_it_drains_the_cluster(tmp_path: Path, name: str) -> None:
     spoil, expected = CANNOT_START[name]
@@ -66,6 +67,7 @@ def as_shims_of_an_installation(folder: Path) -> Path:
     return folder / "opt/guard"
 
 
+@pytest.mark.needs_root
 def test_good_files_are_good(tmp_path: Path) -> None:
     subject = site(tmp_path)
     as_shims_of_an_installation(tmp_path)
@@ -73,6 +75,7 @@ def test_good_files_are_good(tmp_path: Path) -> None:
     assert len(list(hooks.examine(subject))) == 3
 
 
+@pytest.mark.needs_root
 def test_half_a_package(tmp_path: Path) -> None:
     subject = site(tmp_path)
     (as_shims_of_an_installation(tmp_path) / "slurm_guard/engine/boot.py").unlink()
@@ -81,18 +84,21 @@ def test_half_a_package(tmp_path: Path) -> None:
     assert "lets every job through unchecked" in found[0][1]
 
 
+@pytest.mark.needs_root
 def test_an_interpreter_that_does_not_answer(tmp_path: Path) -> None:
     subject = site(tmp_path)
     script(as_shims_of_an_installation(tmp_path) / ".venv/bin/python", "#!/bin/sh\nexit 3\n")
     assert {what.partition(" for")[0] for _, what in told(hooks.examine, subject)} == {"no Python"}
 
 
+@pytest.mark.needs_root
 def test_an_interpreter_that_is_too_old(tmp_path: Path) -> None:
     subject = site(tmp_path)
     script(as_shims_of_an_installation(tmp_path) / ".venv/bin/python", "#!/bin/sh\necho Python 3.6.8\n")
     assert {what.partition(" for")[0] for _, what in told(hooks.examine, subject)} == {"Python 3.6"}
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize("where", ["", "..", "../.."])
 def test_files_and_folders_that_others_may_write(tmp_path: Path, where: str) -> None:
     subject = site(tmp_path)
@@ -104,6 +110,7 @@ def test_files_and_folders_that_others_may_write(tmp_path: Path, where: str) -> 
     assert all(status == "fail" and "is writable by others (mode 0777)" in what for status, what in found)
 
 
+@pytest.mark.needs_root
 def test_weak_spots(tmp_path: Path) -> None:
     path = script(tmp_path / "a/b")
     assert weak_spot(str(path)) is None

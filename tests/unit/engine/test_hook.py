@@ -108,6 +108,7 @@ def fill(descriptor: int) -> None:
         os.write(descriptor, b"x" * 4096)
 
 
+@pytest.mark.needs_root
 def test_a_full_disk_lets_jobs_start_and_says_so(node: NodeRoot, small_disk: Path) -> None:
     filler = os.open(small_disk / "filler", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(OSError, match="No space left"):

@@ -35,6 +35,7 @@ def read_only_run(node: NodeRoot) -> Iterator[None]:
         subprocess.run(["/bin/umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.needs_root
 @pytest.mark.usefixtures("read_only_run")
 def test_a_run_folder_that_cannot_be_written_costs_no_record(node: NodeRoot) -> None:
     write_plan(node)
@@ -45,6 +46,7 @@ def test_a_run_folder_that_cannot_be_written_costs_no_record(node: NodeRoot) -> 
     assert node.said("state not written")
 
 
+@pytest.mark.needs_root
 @pytest.mark.usefixtures("read_only_run")
 def test_nor_a_drain(node: NodeRoot) -> None:
     sick_node(node, SICK_PROGRAMS["fails"])
@@ -132,6 +134,7 @@ def test_a_device_with_a_long_foreign_name_makes_a_request_that_can_be_written(t
     assert requests.waiting(places, "b") == []
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize(("uid", "mode"), [(65534, 0o600), (0, 0o666)])
 def test_a_plan_that_others_may_write_is_not_obeyed(node: NodeRoot, uid: int, mode: int) -> None:
     """It names programs and libraries that root will run."""

@@ -188,6 +188,7 @@ def test_without_root_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         requirements.check(dbd=False)
 
 
+@pytest.mark.needs_root
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(requirements, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(
@@ -201,6 +202,7 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
         requirements.program("slurmd")
 
 
+@pytest.mark.needs_root
 def test_a_folder_that_slurm_s_user_cannot_enter_is_named(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
@@ -224,6 +226,7 @@ def test_a_damaged_folder_is_named(tmp_path: Path, text: str) -> None:
         Cluster.open(tmp_path)
 
 
+@pytest.mark.needs_root
 def test_no_cluster_and_somebody_else_s_folder(tmp_path: Path) -> None:
     with pytest.raises(MiniclusterError, match="start one with"):
         Cluster.open(tmp_path)

@@ -65,6 +65,7 @@ def sleeps(pid: int) -> bool:
     return "request_wait_answer" in state or "fuse" in state
 
 
+@pytest.mark.needs_root
 def test_a_healthy_machine_has_its_mounts(machine: SimulatedMachine) -> None:
     for path, kind in (("/scratch", "lustre"), ("/home", "nfs4"), ("/local", "xfs")):
         fields = entry(machine, path)
@@ -74,6 +75,7 @@ def test_a_healthy_machine_has_its_mounts(machine: SimulatedMachine) -> None:
         assert (machine.root / path[1:]).stat().st_mode & 0o7777 == 0o1777
 
 
+@pytest.mark.needs_root
 def test_a_hung_mount_hangs_and_is_freed_by_clearing_it(machine: SimulatedMachine) -> None:
     machine.fault("fs_mounts.hung", "/scratch")
     path = machine.root / "scratch"
@@ -95,6 +97,7 @@ def test_a_hung_mount_hangs_and_is_freed_by_clearing_it(machine: SimulatedMachin
     assert in_child(statvfs(path))[0] == 4096
 
 
+@pytest.mark.needs_root
 def test_the_end_of_the_server_frees_it_too(machine: SimulatedMachine) -> None:
     machine.fault("fs_mounts.hung", "/home")
     record = machine.root.parent.parent / "run/hungfs.n1.home.pid"
@@ -110,6 +113,7 @@ def test_the_end_of_the_server_frees_it_too(machine: SimulatedMachine) -> None:
         os.close(pipe)
 
 
+@pytest.mark.needs_root
 def test_other_faults_do_not_touch_a_hung_mount(machine: SimulatedMachine) -> None:
     machine.fault("fs_mounts.hung", "/scratch")
 
@@ -138,6 +142,7 @@ def _hang(machine: SimulatedMachine) -> None:
         os.close(pipe)
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize(("name", "error"), [("fs_mounts.stale", "ESTALE"), ("fs_mounts.error", "EIO")])
 def test_a_mount_that_answers_with_an_error(machine: SimulatedMachine, name: str, error: str) -> None:
     machine.fault(name, "/scratch")
@@ -149,6 +154,7 @@ def test_a_mount_that_answers_with_an_error(machine: SimulatedMachine, name: str
     assert in_child(statvfs(machine.root / "scratch"))[0] == 4096
 
 
+@pytest.mark.needs_root
 def test_a_missing_mount_is_gone_from_text_and_kernel_and_comes_back(machine: SimulatedMachine) -> None:
     machine.fault("fs_mounts.missing", "/local")
     assert entry(machine, "/local") == []
@@ -158,6 +164,7 @@ def test_a_missing_mount_is_gone_from_text_and_kernel_and_comes_back(machine: Si
     assert len(mounting.mounts_at(machine.root / "local")) == 1
 
 
+@pytest.mark.needs_root
 def test_read_only_is_real(machine: SimulatedMachine) -> None:
     machine.fault("fs_mounts.readonly", "/local")
     assert entry(machine, "/local")[5].split(",")[0] == "ro"
@@ -168,6 +175,7 @@ def test_read_only_is_real(machine: SimulatedMachine) -> None:
     assert entry(machine, "/local")[5].split(",")[0] == "rw"
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize("percent", [50, 85, 99, 100])
 def test_full_is_real(machine: SimulatedMachine, percent: int) -> None:
     (machine.root / "local/job-data").write_bytes(b"x" * 100_000)
@@ -181,6 +189,7 @@ def test_full_is_real(machine: SimulatedMachine, percent: int) -> None:
     assert [path.name for path in (machine.root / "local").iterdir()] == ["job-data"]
 
 
+@pytest.mark.needs_root
 def test_no_inodes_is_real(machine: SimulatedMachine) -> None:
     machine.fault("fs_space.inodes", "/local", percent=100)
     with pytest.raises(OSError, match="No space left"):
@@ -189,6 +198,7 @@ def test_no_inodes_is_real(machine: SimulatedMachine) -> None:
     (machine.root / "local/one-more").touch()
 
 
+@pytest.mark.needs_root
 def test_unmounting_below_ends_stacks_and_leaves_others_alone(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in/deep", tmp_path / "in-other"
     for path in (inside, outside):
@@ -214,6 +224,7 @@ def test_octal_escapes_are_undone(path: str) -> None:
     assert mounting.decode(escaped) == path
 
 
+@pytest.mark.needs_root
 def test_a_path_with_spaces_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a b\tc\\040d"
     path.mkdir()

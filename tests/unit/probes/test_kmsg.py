@@ -241,6 +241,7 @@ def test_a_flood_ends(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(places, None).last == 4
 
 
+@pytest.mark.needs_root
 def test_the_real_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """What root writes to /dev/kmsg comes back once, and only once: if programs' records are let in."""
     monkeypatch.setattr(kmsg, "_KERNEL", 1 << 20)
@@ -256,6 +257,7 @@ def test_the_real_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(event["text"] != mark for event in read(here, facts.last).events)
 
 
+@pytest.mark.needs_root
 def test_nobody_forges_a_fault_on_the_real_device() -> None:
     here = Places("/")
     last = read(here, None).last

@@ -151,6 +151,7 @@ def test_which_mount_is_met(lines: list[str], path: str, found: int | None) -> N
     assert (mount.id if mount else None) == found
 
 
+@pytest.mark.needs_root
 def test_space_of_a_real_file_system(tmp_path: Path) -> None:
     places = table(tmp_path, LINE)
     with tmpfs(tmp_path / "scratch", "size=1m,nr_inodes=50") as folder:
@@ -161,6 +162,7 @@ def test_space_of_a_real_file_system(tmp_path: Path) -> None:
     assert (facts.type, facts.expected) == ("lustre", True)
 
 
+@pytest.mark.needs_root
 def test_a_full_file_system(tmp_path: Path) -> None:
     places = table(tmp_path, LINE)
     with tmpfs(tmp_path / "scratch", "size=64k,nr_inodes=4") as folder:
@@ -171,6 +173,7 @@ def test_a_full_file_system(tmp_path: Path) -> None:
     assert (facts.space["free"], facts.space["inodes_free"]) == (0, 0)
 
 
+@pytest.mark.needs_root
 def test_the_own_mount_table(tmp_path: Path) -> None:
     """With the root `/`, the kernel's own table is read, blank and all."""
     with (
@@ -264,6 +267,7 @@ def test_no_table_is_an_error(tmp_path: Path) -> None:
         ask(Places(str(tmp_path)), "/scratch")
 
 
+@pytest.mark.needs_root
 def test_a_mount_that_comes_and_goes_is_an_answer_each_time(tmp_path: Path) -> None:
     """Unmounting meanwhile gives an error or an answer, never a crash."""
     stop = threading.Event()
