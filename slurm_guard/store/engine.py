@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from slurm_guard.core.errors import StoreError
-from slurm_guard.store import schema
+from slurm_guard.store import schema, schema_central  # noqa: F401 - a new store gets its tables too
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

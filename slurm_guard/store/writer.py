@@ -62,11 +62,18 @@ class Writer:
         """
         try:
             with self._store.write() as connection:
-                return self._write(_driver(connection), records)
+                return self.write_within(connection, records)
         except BaseException:
-            # Numbers that were given out in this transaction are gone with it.
-            self._names = NameTable()
+            self.forget()
             raise
+
+    def write_within(self, connection: Connection, records: Iterable[Record | RecordError]) -> Written:
+        """The same within a transaction of the caller, who calls `forget` if that is not committed."""
+        return self._write(_driver(connection), records)
+
+    def forget(self) -> None:
+        """Forget the numbers of names: those given out in a transaction that failed are gone with it."""
+        self._names = NameTable()
 
     def _write(self, connection: sqlite3.Connection, records: Iterable[Record | RecordError]) -> Written:
         self._names.connection = connection
