@@ -117,9 +117,10 @@ class Setup:
 
 
 def configured(places: Places) -> str | None:
-    """The slurm.conf that the configuration names, if there is one without errors."""
+    """The slurm.conf that the configuration names, if it has no errors and the file is there."""
     config = load.read(places).config
-    return config.slurm.conf if config else None
+    path = config.slurm.conf if config else None
+    return path if path and Path(host.reach(places, path)).is_file() else None
 
 
 def _time_out(conf: SlurmConf) -> list[Advice]:

@@ -51,7 +51,10 @@ def test_written_on_request(tmp_path: Path) -> None:
     assert (tmp_path / "etc/slurm/slurm.conf").read_text() == CONF
 
 
-def test_the_configuration_says_where_slurm_conf_is_if_nobody_else_does(tmp_path: Path) -> None:
+def test_the_configuration_says_where_slurm_conf_is_if_nobody_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_CONF", raising=False)
     (tmp_path / "opt/x").mkdir(parents=True)
     (tmp_path / "opt/x/slurm.conf").write_text("ClusterName=far\n")
     places = Places(str(tmp_path))
@@ -60,6 +63,8 @@ def test_the_configuration_says_where_slurm_conf_is_if_nobody_else_does(tmp_path
     setup = Setup(places, NODE)
     assert setup.conf_place == ("/opt/x/slurm.conf", "given")
     assert "PrologFlags=Alloc" in setup.lines
+    (tmp_path / "opt/x/slurm.conf").unlink()  # links are made all the same
+    assert Setup(places, NODE).conf is None
 
 
 def test_a_configuration_is_never_overwritten_but_links_are_made(tmp_path: Path) -> None:
