@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from minicluster.errors import StartError
 from minicluster.files import tail
+from minicluster.processes import MARK
 from minicluster.requirements import program
 
 if TYPE_CHECKING:
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
 
     from minicluster.daemons import Daemons
 
-PATIENCE = 60.0  # seconds; the first start of MariaDB on a busy machine
-
-
+PATIENCE = 120.0  # seconds; the first start of MariaDB on a busy machine
 MARIADB_OPTIONS = (
     "--user=root",
     "--skip-networking",
@@ -41,7 +41,7 @@ def _start_mariadb(daemons: Daemons) -> Path:
     """A MariaDB with the empty database that slurmdbd expects; returns its socket."""
     folder = daemons.layout.directory / "db"
     socket = folder / "mariadb.sock"
-    _create_database(folder, daemons.log)
+    _create_database(daemons.layout.directory, daemons.log)
     places = [f"--datadir={folder}/data", f"--socket={socket}", f"--pid-file={folder}/mariadb.pid"]
     daemons.start("mariadbd", [program("mariadbd"), "--no-defaults", *places, *MARIADB_OPTIONS])
     admin = [program("mariadb-admin"), "--no-defaults", f"--socket={socket}", "--user=root"]
@@ -53,25 +53,21 @@ def _start_mariadb(daemons: Daemons) -> Path:
     return socket
 
 
-def _create_database(folder: Path, log: Path) -> None:
-    if (folder / "data/mysql").is_dir():
+def _create_database(directory: Path, log: Path) -> None:
+    """The mark lets `down` find the installer's children if we are killed meanwhile."""
+    data = directory / "db/data"
+    if (data / "mysql").is_dir():
         return
-    folder.mkdir(mode=0o755, exist_ok=True)
+    data.parent.mkdir(mode=0o755, exist_ok=True)
+    options = ("--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db", "--skip-name-resolve")
     with open(log / "mariadb-install.log", "wb") as output:
         done = subprocess.run(
-            [
-                program("mariadb-install-db"),
-                "--no-defaults",
-                "--user=root",
-                f"--datadir={folder}/data",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                "--skip-name-resolve",
-            ],
+            [program("mariadb-install-db"), *options, "--auth-root-authentication-method=normal"],
+            env={**os.environ, MARK: str(directory)},
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     if done.returncode != 0:

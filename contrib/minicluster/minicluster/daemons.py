@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from minicluster.slurm_conf import Layout
 
 # Ended in this order, whole groups at once: hanging mounts first, so that nothing waits for them.
-STOP_ORDER = ("hungfs", "clock", "slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged")
+FIRST_ENDED = ("hungfs", "clock")
+LAST_ENDED = ("slurmctld", "slurmdbd", "mariadbd", "munged")
+ROUNDS = 10  # of ending slurmd and what it started, while these still start something
 
 
 class Daemons:
@@ -117,14 +119,27 @@ class Daemons:
 
     def stop_all(self) -> None:
         """End everything that was started. Raises MiniclusterError naming what can't be ended."""
-        left = []
-        for group in STOP_ORDER:
-            left += self._end([name for name in self.running() if name.partition(".")[0] == group])
-            if group == "slurmd":
-                found = processes.leftovers(self.layout.conf_path, self.layout.directory)
-                left += [f"pid {identity.pid}" for identity in processes.end(found, patience=1.0)]
+        left = [name for group in FIRST_ENDED for name in self._end_group(group)]
+        left += self._end_slurmd_and_descendants()
+        left += [name for group in LAST_ENDED for name in self._end_group(group)]
         if left:
             raise MiniclusterError(f"could not end {', '.join(left)} (state D?)")
+
+    def _end_slurmd_and_descendants(self) -> list[str]:
+        """Until none is left: a job's shell forks meanwhile, and a reboot under way starts slurmd again."""
+        stuck: list[str] = []
+        for _ in range(ROUNDS):
+            stuck = self._end_group("slurmd")
+            found = processes.leftovers(self.layout.conf_path, self.layout.directory)
+            if not found:
+                break
+            stuck += [f"pid {identity.pid}" for identity in processes.end(found, patience=1.0)]
+            if stuck:
+                break
+        return stuck
+
+    def _end_group(self, group: str) -> list[str]:
+        return self._end([name for name in self.running() if name.partition(".")[0] == group])
 
     def _end(self, names: list[str]) -> list[str]:
         identities = {name: found for name in names if (found := self.identity(name)) is not None}

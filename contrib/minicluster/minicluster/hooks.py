@@ -1,7 +1,7 @@
 """The hook scripts that slurm.conf names, in DIR/hooks.
 
 slurmd starts hooks with an environment that it constructs itself (no PATH, nothing inherited), so each
-script carries what it needs. MINICLUSTER_HOOK marks the processes that a hook leaves behind.
+script carries what it needs. A mark in the environment makes what a hook leaves behind known as ours.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from minicluster.errors import MiniclusterError
 from minicluster.files import write_script
+from minicluster.processes import MARK
 from minicluster.slurm_conf import HOOK_FILES
 
 if TYPE_CHECKING:
@@ -48,20 +49,18 @@ def plan(hooks: Mapping[str, str | Path] | str | Path | None) -> dict[str, str]:
 
 def install(directory: Path, commands: Mapping[str, str]) -> None:
     """Write the hook scripts and the RebootProgram of the cluster in `directory`."""
-    mark = f"MINICLUSTER_HOOK={shlex.quote(str(directory))}; export MINICLUSTER_HOOK"
+    mark = f"{MARK}={shlex.quote(str(directory))}; export {MARK}"
     nodes = f"nodes={shlex.quote(str(directory / 'nodes'))}"
     for key, command in commands.items():
-        user_hook = key in (
-            "TaskProlog",
-            "TaskEpilog",
-        )  # runs in the job's own environment: leave no mark there
+        user_hook = key in ("TaskProlog", "TaskEpilog")  # in the job's own environment: leave no mark there
         text = f"#!/bin/sh\n{'' if user_hook else mark}\n{nodes}\n{command}\n"
         write_script(directory / "hooks" / HOOK_FILES[key], text)
     reboot = shlex.join([sys.executable, str(COMMAND), "reboot", "--dir", str(directory), "--restart-slurmd"])
     write_script(
         directory / "hooks/reboot",
         (
-            "#!/bin/sh\n# slurmd's own environment, not a constructed one: MINICLUSTER_NODE is from there\n"
+            f"#!/bin/sh\n{mark}\n"
+            "# slurmd's own environment, not a constructed one: MINICLUSTER_NODE is from there\n"
             f'exec setsid {reboot} "$MINICLUSTER_NODE" >/dev/null 2>&1 </dev/null &\n'
         ),
     )

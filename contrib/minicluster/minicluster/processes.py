@@ -26,6 +26,11 @@ read -r stat < /proc/$$/stat
 printf '%s\\n%s\\n' "$stat" "$boot" > "$1.tmp" && mv "$1.tmp" "$1" && cd "$2" && shift 2 && exec "$@"
 """
 CLEAN_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
+LAUNCH_PATIENCE = 60.0  # seconds for a shell to write one line
+KILL_PATIENCE = 10.0  # seconds after which a process that got SIGKILL counts as stuck in the kernel
+# Python ignores SIGPIPE, a background job of a shell SIGINT: daemons and their jobs must not inherit that.
+DEFAULT_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ)
+MARK = "MINICLUSTER_HOOK"  # environment variable: the cluster's folder, in all that must not outlive it
 
 
 @dataclass(frozen=True)
@@ -36,20 +41,36 @@ class Identity:
     start: int
 
 
-def _stat_fields(stat: str) -> tuple[str, int]:
-    """State letter and start time out of a line of /proc/PID/stat (the name may hold spaces and brackets)."""
-    fields = stat.rpartition(")")[2].split()
-    return fields[0], int(fields[19])
+@dataclass(frozen=True)
+class Entry:
+    """What one line of /proc/PID/stat says."""
+
+    identity: Identity
+    name: str
+    state: str
+    parent: int
+
+
+def _parse(stat: str) -> Entry:
+    """Raises ValueError or IndexError. The name may hold spaces and brackets."""
+    head, _, rest = stat.rpartition(")")
+    pid, _, name = head.partition(" (")
+    fields = rest.split()
+    return Entry(Identity(int(pid), int(fields[19])), name, fields[0], int(fields[1]))
+
+
+def _look(pid: int) -> Entry | None:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return _parse(file.read())
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def identify(pid: int) -> Identity | None:
     """The identity of a process that runs now; None if it is gone or a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            state, start = _stat_fields(file.read())
-    except (OSError, IndexError, ValueError):
-        return None
-    return None if state in "ZX" else Identity(pid, start)
+    entry = _look(pid)
+    return None if entry is None or entry.state in "ZX" else entry.identity
 
 
 def is_alive(identity: Identity | None) -> bool:
@@ -81,7 +102,7 @@ def read_record(path: Path) -> Identity | None:
         with open("/proc/sys/kernel/random/boot_id") as file:
             if file.read().strip() != boot.strip():
                 return None
-        return Identity(int(stat.split()[0]), _stat_fields(stat)[1])
+        return _parse(stat).identity
     except (OSError, ValueError, IndexError):
         return None
 
@@ -91,7 +112,7 @@ def launch(
 ) -> Identity:
     """Start a daemon in its own session, with output to `log`; wait only until its record is written.
 
-    Raises StartError if it ends before that.
+    Raises StartError if it ends before that, or hangs. Whoever interrupts the wait leaves nothing running.
     """
     record.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -105,14 +126,29 @@ def launch(
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
+        setsigdef=DEFAULT_SIGNALS,
     )
-    deadline = time.monotonic() + 20
+    try:
+        return _wait_for_record(record, pid, f"could not start {argv[0]}: see {log}")
+    except BaseException:
+        _kill_child(pid)
+        raise
+
+
+def _wait_for_record(record: Path, pid: int, problem: str) -> Identity:
+    deadline = time.monotonic() + LAUNCH_PATIENCE
     while (identity := read_record(record)) is None:
         if identify(pid) is None or time.monotonic() > deadline:
-            reap(pid)
-            raise StartError(f"could not start {argv[0]}: see {log}")
+            raise StartError(problem)
         time.sleep(0.002)
     return identity
+
+
+def _kill_child(pid: int) -> None:
+    """End a child of ours that was not waited for yet: nobody else can have its pid."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def reap(pid: int) -> None:
@@ -143,7 +179,7 @@ def end(identities: Iterable[Identity], patience: float = 10.0) -> list[Identity
     left = wait_gone(wanted, patience)
     for identity in left:
         send(identity, signal.SIGKILL)
-    return wait_gone(left, 3.0)
+    return wait_gone(left, KILL_PATIENCE)
 
 
 def environment_of(pid: int) -> dict[str, str]:
@@ -156,41 +192,32 @@ def environment_of(pid: int) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
-def _parent_and_name(pid: int) -> tuple[int, str] | None:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            text = file.read()
-        head, _, rest = text.rpartition(")")
-        return int(rest.split()[1]), head.partition("(")[2]
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def leftovers(conf: Path, directory: Path) -> list[Identity]:
     """Job steps and hooks of the cluster with this slurm.conf that outlived their slurmd.
 
     Those are: a slurmstepd started with our SLURM_CONF; what slurmd or a step has started (it has a node's
-    name in its environment as well); what our hook scripts have marked; and all descendants of these.
+    name in its environment as well); what carries our mark (MARK); and all descendants of these.
     A user's own shell or salloc with our SLURM_CONF is none of them.
     """
-    table = {pid: found for pid in _all_pids() if (found := _parent_and_name(pid)) is not None}
-    family = {pid for pid, (_, name) in table.items() if _is_ours(pid, name, conf, directory)}
+    entries = [entry for pid in _all_pids() if (entry := _look(pid)) is not None and entry.state not in "ZX"]
+    family = {entry.identity.pid for entry in entries if _is_ours(entry, conf, directory)}
     grown = True
     while grown:
-        children = {pid for pid, (parent, _) in table.items() if parent in family} - family
+        children = {entry.identity.pid for entry in entries if entry.parent in family} - family
         family |= children
         grown = bool(children)
     family.discard(os.getpid())
-    return [identity for pid in sorted(family) if (identity := identify(pid)) is not None]
+    # As they were before their environment was read: nothing is sent to who has the pid by now.
+    return [entry.identity for entry in entries if entry.identity.pid in family]
 
 
 def _all_pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def _is_ours(pid: int, name: str, conf: Path, directory: Path) -> bool:
-    environment = environment_of(pid)
-    if environment.get("MINICLUSTER_HOOK") == str(directory):
+def _is_ours(entry: Entry, conf: Path, directory: Path) -> bool:
+    environment = environment_of(entry.identity.pid)
+    if environment.get(MARK) == str(directory):
         return True
-    started_by_slurm = name == "slurmstepd" or "SLURMD_NODENAME" in environment
+    started_by_slurm = entry.name == "slurmstepd" or "SLURMD_NODENAME" in environment
     return started_by_slurm and environment.get("SLURM_CONF") == str(conf)

@@ -8,14 +8,16 @@ import pickle
 import select
 import shutil
 import signal
+import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from minicluster import nvml_library
+from minicluster import nvml_library, processes
 from minicluster.machine.gpu import LIBRARY_FOLDER
 from minicluster.mounting import unmount_below
 from minicluster.simulated import SimulatedMachine
@@ -23,8 +25,10 @@ from minicluster.simulated import SimulatedMachine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from minicluster.processes import Identity
+
 SEED = "unit-test"
-PATIENCE = 20.0  # seconds until a child counts as hung
+PATIENCE = 60.0  # seconds until a child counts as hung
 
 
 class HungError(Exception):
@@ -38,6 +42,7 @@ class CrashedError(Exception):
 def in_child(function: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """The answer of `function`, called in a forked child that can hang or crash without harm."""
     read_end, write_end = os.pipe()
+    ready: list[int] = []
     pid = os.fork()
     if pid == 0:
         try:
@@ -78,6 +83,31 @@ def ask_nvml(library: Path, question: Callable[[Any], Any], patience: float = PA
             return type(error).__name__.removeprefix("NVMLError_")
 
     return in_child(load_and_ask, patience)
+
+
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until a condition holds; fail if it never does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.005)
+
+
+def start(folder: Path, *argv: str, environment: dict[str, str] | None = None) -> Identity:
+    """Launch a process as the minicluster does; its records in `folder` are 0.pid, 1.pid and so on."""
+    record = folder / f"{len(list(folder.glob('*.pid')))}.pid"
+    return processes.launch(record, list(argv), folder / "log", folder, environment)
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that the minicluster did not start."""
+    process = subprocess.Popen(
+        ["sleep", "60"], env={"SLURM_CONF": "/somewhere/else", "SLURMD_NODENAME": "n1"}
+    )
+    yield process
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,31 +14,7 @@ from minicluster import processes
 from minicluster.errors import StartError
 from minicluster.processes import Identity
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-@pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that the minicluster did not start."""
-    process = subprocess.Popen(
-        ["sleep", "60"], env={"SLURM_CONF": "/somewhere/else", "SLURMD_NODENAME": "n1"}
-    )
-    yield process
-    process.kill()
-    process.wait()
-
-
-def start(folder: Path, *argv: str, environment: dict[str, str] | None = None) -> Identity:
-    record = folder / f"{len(list(folder.glob('*.pid')))}.pid"
-    return processes.launch(record, list(argv), folder / "log", folder, environment)
+from .conftest import start, until
 
 
 def test_a_launched_process_is_on_record_with_its_own_session_and_environment(tmp_path: Path) -> None:
@@ -142,26 +116,39 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         processes.launch(tmp_path / "nowhere/record", ["sleep", "60"], tmp_path / "log", tmp_path)
 
 
-def test_leftovers_are_ours_with_their_descendants_and_nobody_else(
-    tmp_path: Path, stranger: subprocess.Popen[bytes]
-) -> None:
-    conf = tmp_path / "slurm.conf"
-    step = start(
-        tmp_path,
-        "sh",
-        "-c",
-        "env -i sleep 60 & sleep 60",
-        environment={"SLURM_CONF": str(conf), "SLURMD_NODENAME": "n1"},
-    )
-    hook = start(tmp_path, "sleep", "60", environment={"MINICLUSTER_HOOK": str(tmp_path)})
-    shell = start(tmp_path, "sleep", "60", environment={"SLURM_CONF": str(conf)})  # a user's own
+def test_a_daemon_does_not_inherit_ignored_signals(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        until(lambda: len(processes.leftovers(conf, tmp_path)) == 4)
-        found = processes.leftovers(conf, tmp_path)
-        assert {step, hook} < set(found)
-        assert shell not in found
-        assert stranger.pid not in {identity.pid for identity in found}
-        assert processes.end(found) == []
-        assert processes.is_alive(shell)
+        identity = start(tmp_path, "sleep", "60")
     finally:
-        processes.end([step, hook, shell])
+        signal.signal(signal.SIGTERM, before)
+    try:
+        status = Path(f"/proc/{identity.pid}/status").read_text()
+        ignored = int(next(line for line in status.splitlines() if line.startswith("SigIgn:")).split()[1], 16)
+        assert [number for number in processes.DEFAULT_SIGNALS if ignored >> (number - 1) & 1] == []
+    finally:
+        assert processes.end([identity]) == []
+
+
+@pytest.mark.parametrize("error", [StartError, KeyboardInterrupt])
+def test_a_start_that_is_given_up_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    started = []
+
+    def give_up(record: Path, pid: int, problem: str) -> Identity:
+        started.append(processes.identify(pid))
+        raise error
+
+    monkeypatch.setattr(processes, "_wait_for_record", give_up)
+    with pytest.raises(error):
+        start(tmp_path, "sleep", "60")
+    assert started[0] is not None
+    assert not processes.is_alive(started[0])
+
+
+def test_a_launcher_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LAUNCH_PATIENCE", 0.0)
+    monkeypatch.setattr(processes, "read_record", lambda record: None)
+    with pytest.raises(StartError, match="could not start sleep: see"):
+        start(tmp_path, "sleep", "60")
