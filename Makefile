@@ -24,7 +24,7 @@ test: venv ## unit tests, and the tests on a real Slurm where it can run
 	@scripts/run-tests.sh
 
 .PHONY: unit
-unit: .venv/.stamp ## unit tests only
+unit: .venv/.stamp ## the tests that need neither root nor Slurm (as root: all unit tests)
 	@$(PYTHON) -m pytest -q tests --ignore=tests/cluster
 
 .PHONY: lint
