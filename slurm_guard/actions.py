@@ -168,7 +168,15 @@ def _put_on_record(
     answer = str(outcome.error or "")
     if isinstance(outcome.error, SlurmRefusedError) and any(text in answer.lower() for text in _NO_SUCH_NODE):
         return ""
-    action = record.action(kind, request, outcome.outcome, outcome.why, answer=answer, calls=outcome.calls)
+    action = record.action(
+        kind,
+        request,
+        outcome.outcome,
+        outcome.why,
+        answer=answer,
+        calls=outcome.calls,
+        written=outcome.written,
+    )
     content = record.of_actions(places, plan, "cli", None, [action])
     content["user"] = person()
     if node != plan.node:

@@ -32,11 +32,22 @@ class Outcome:
     """How an attempt ended: `done`, `held` (the rules said no) or `failed` (refused, or no answer).
 
     `written`: this very attempt changed the node. `out`: the node was out of service already. `recalled`: it
-    is another run's answer of some seconds ago, which that run has drawn its conclusions from.
+    is another run's answer of `age_s` seconds ago, which that run has drawn its conclusions from.
     `reason`: the node's reason as it was read before the write, None if it was not read.
     """
 
-    __slots__ = ("answer", "calls", "out", "reason", "recalled", "unreachable", "what", "why", "written")
+    __slots__ = (
+        "age_s",
+        "answer",
+        "calls",
+        "out",
+        "reason",
+        "recalled",
+        "unreachable",
+        "what",
+        "why",
+        "written",
+    )
 
     def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
         self.what = what
@@ -47,11 +58,20 @@ class Outcome:
         self.written = False
         self.out = False
         self.recalled = False
+        self.age_s = 0.0
         self.reason: str | None = None
+
+    def __str__(self) -> str:
+        """How it ended, as a line for the system log."""
+        asked = f" (asked {self.age_s:.0f} s ago)" if self.recalled else ""
+        return f"{self.what}: {self.why}{asked} {self.answer}".strip()
 
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """The outcome as an action in a record."""
-        return record.action(kind, request, self.what, self.why, answer=self.answer, calls=self.calls)
+        written = self.written if kind != "tell" else None
+        return record.action(
+            kind, request, self.what, self.why, answer=self.answer, calls=self.calls, written=written
+        )
 
 
 def gateway(plan: Plan, slurm_conf: str) -> Gateway:
@@ -128,7 +148,9 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
         return None
     done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline=_CALL_S)
     what = "withdrawn" if done else done.outcome
-    return Outcome(what, f"{why}; {done.why}", door.calls - before, str(done.error or ""))
+    found = Outcome(what, f"{why}; {done.why}", door.calls - before, str(done.error or ""))
+    found.written = done.written
+    return found
 
 
 def _drained_before(nodes: list[NodeState], name: str) -> list[NodeState] | None:

@@ -57,11 +57,14 @@ def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
         or known.get("boot_id") != request["boot_id"]
     ):
         return None
-    age = time.time() - known.get("at", 0)
-    if not 0 <= age < FRESH_S.get(known.get("what"), 0):
+    try:
+        what, why, age = str(known["what"]), str(known["why"]), time.time() - known["at"]
+    except (LookupError, TypeError):  # not written by this version
         return None
-    found = act.Outcome(known["what"], f"{known['why']} (asked {age:.0f} s ago)", 0)
-    found.out, found.recalled = bool(known.get("out")), True
+    if not 0 <= age < FRESH_S.get(what, 0):
+        return None
+    found = act.Outcome(what, why, 0)
+    found.out, found.recalled, found.age_s = bool(known.get("out")), True, age
     return found
 
 

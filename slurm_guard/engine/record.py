@@ -80,11 +80,20 @@ def of_actions(places: Places, plan: Plan, by: str, parent: str | None, actions:
 
 
 def action(
-    kind: str, request: dict[str, Any], outcome: str, why: str = "", *, answer: str = "", calls: int = 0
+    kind: str,
+    request: dict[str, Any],
+    outcome: str,
+    why: str = "",
+    *,
+    answer: str = "",
+    calls: int = 0,
+    written: bool | None = None,
 ) -> dict[str, Any]:
     """One action in a record: what, for which fault, how it ended and why.
 
-    `outcome`: done, failed, held (the rules said no), observed (mode observe), queued, withdrawn.
+    `outcome`: done, failed, held (the rules said no), observed (mode observe), queued, withdrawn. `written`:
+    whether a `done` changed the node, or found it as it should be; None for what writes to no node, and where
+    nobody can tell (Slurm may have taken a write that it did not answer).
     """
     found = {
         "action": kind,
@@ -97,6 +106,7 @@ def action(
         "answer": answer[:500],
         "at": clock.iso(),
         "calls": calls,
+        "written": written if outcome in ("done", "withdrawn") else None,
     }
     return {name: value for name, value in found.items() if value not in (None, "")}
 

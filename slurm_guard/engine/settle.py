@@ -54,7 +54,7 @@ def settle(this: Run) -> dict[str, Any]:
     written = child.bounded(lambda: _after(this, request, done, actions, code), _DISK_S)
     if written != "done":
         this.log(f"the action was not recorded ({written}): {request['reason']}: {done.what}", syslog.ERROR)
-    this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
+    this.log(f"{request['reason']}: drain {done}")
     later(this)
     return {"exit": code, "message": _message(this, request) if refuse else ""}
 
@@ -224,7 +224,7 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
         return [_return(this, door, request)]
     done = answers.drain(this.places, door, this.plan, request, act.WINDOW_S["healthcheck"], _refusals(this))
     _settle_request(this, request, done)
-    this.log(f"{request['reason']}: drain {done.what}: {done.why} {done.answer}".strip())
+    this.log(f"{request['reason']}: drain {done}")
     actions = [done.as_action("drain", request)]
     if done.written:
         actions += _look_again(this, door, request)
@@ -237,7 +237,7 @@ def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]
     requests.drop(this.places, request)  # while it stays true, the next clean run asks again
     if done.what == "done" or _is_somebody_else_s(done, request):
         faults.change(this.places, lambda found: found.end_claim())
-    this.log(f"{request['reason']}: resume {done.what}: {done.why} {done.answer}".strip(), syslog.NOTICE)
+    this.log(f"{request['reason']}: resume {done}", syslog.NOTICE)
     return done.as_action("resume", request)
 
 
@@ -259,5 +259,5 @@ def _look_again(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
         return []
     if undone.what == "withdrawn":
         faults.change(this.places, lambda found: found.end_claim())
-    this.log(f"{request['reason']}: {undone.what}: {undone.why}")
+    this.log(f"{request['reason']}: withdrawal {undone}")
     return [undone.as_action("resume", request)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Later attempts of one cause that ended alike are one event if they follow within this of each other.
 _ALIKE_MS = 3_600_000
 _DRAINS = ("drain", "refuse")
-#: What the engine adds to an answer of Slurm's that is some seconds old.
+#: What records without `written` say of an answer of Slurm's that is some seconds old.
 _ASKED_BEFORE = re.compile(r" \(asked \d+ s ago\)$")
 _PLANNED = ("queued", "observed")
 _AS_ROW = (
@@ -136,10 +136,7 @@ ALREADY = "drained already"
 
 def _is_repeat(one: ActionRow) -> bool:
     """True for a `done` that changed nothing: the node was found as it should be, some seconds ago or now."""
-    if one.outcome != "done" or one.action == "refuse":
-        return False
-    why = one.why or ""
-    return "nothing to " in why or "no further room needed" in why or bool(_ASKED_BEFORE.search(why))
+    return one.outcome == "done" and one.action != "refuse" and one.changed_nothing
 
 
 def _without_repeats(found: Sequence[Event]) -> list[Event]:

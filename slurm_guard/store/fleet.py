@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Runs are expected at least this often; a longer silence is a gap.
 SILENCE_MS = 15 * 60_000
-#: Signs, in why a drain is `done`, that the node was found drained and keeps its reason.
-_WROTE_NOTHING = ("nothing to write", " s ago)", "no further room needed")
 
 
 def node_states(
@@ -217,7 +215,7 @@ def _state(
 def _standing(done: list[ActionRow]) -> ActionRow | None:
     """The drain that stands (newest first); one that found the node drained already wrote nothing."""
     drains = list(takewhile(lambda action: action.action == "drain", done))
-    wrote = (one for one in drains if not any(sign in (one.why or "") for sign in _WROTE_NOTHING))
+    wrote = (one for one in drains if not one.changed_nothing)
     return next(wrote, next(iter(drains), None))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_guard.core.outcome import PASS, SKIP, worst
+
+#: How records without `written` say that an action found the node as it should be.
+_WROTE_NOTHING = re.compile(r"nothing to |no further room needed| \(asked \d+ s ago\)$")
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class ActionRow:
     """Something that was done, would have been done, or was held back; `by` is a hook or `cli`.
 
     `asked` is the id of the run that called for it: what a run planned and what became of it share it.
+    `written` says whether a `done` changed the node or found it so; None where the record does not tell.
     """
 
     run: int
@@ -60,6 +65,14 @@ class ActionRow:
     mode: str | None
     node_id: int = 0
     asked: str = ""
+    written: bool | None = None
+
+    @property
+    def changed_nothing(self) -> bool:
+        """True for a drain or resume that found the node as it should be."""
+        if self.written is not None:
+            return not self.written
+        return _WROTE_NOTHING.search(self.why or "") is not None
 
 
 @dataclass(slots=True)

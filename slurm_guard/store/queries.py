@@ -129,7 +129,7 @@ def actions(
         where.append(table.c.run.in_(list(runs_of)))
     asked = func.coalesce(_runs.c.parent, _runs.c.run_id).label("asked")
     by = (_runs.c.hook.label("by"), _runs.c.user, _runs.c.mode, _nodes.c.name, asked)
-    query = select(*(table.c[name] for name in _ACTION_PLAIN), *by)
+    query = select(*(table.c[name] for name in (*_ACTION_PLAIN, "extra")), *by)
     query = query.join(_runs, _runs.c.id == table.c.run).join(_nodes, _nodes.c.id == table.c.node_id)
     query = query.where(*where).order_by(table.c.at.desc(), table.c.id.desc()).limit(most)
     return [_action(row) for row in connection.execute(query)]
@@ -264,6 +264,8 @@ def _action(row: Row[Any]) -> ActionRow:
     found = row._mapping
     plain = {name: found[name] for name in _ACTION_PLAIN}
     plain["asked"] = found["asked"].hex()
+    written = _object(found["extra"]).get("written")
+    plain["written"] = written if isinstance(written, bool) else None
     return ActionRow(node=found["name"], by=found["by"], user=found["user"], mode=found["mode"], **plain)
 
 

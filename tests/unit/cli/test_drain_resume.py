@@ -13,6 +13,7 @@ from tests.unit.cli.slurm_stub import action, drained, finding, put, run_record
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from tests.unit.cli.slurm_stub import StubGateway
 
@@ -144,12 +145,19 @@ def test_a_second_drain_does_not_stand_in_the_way_of_resume(
     assert [one[0] for one in slurm.written] == ["drain", "resume"]
 
 
-@pytest.mark.parametrize("why", ["n2 is drained; nothing to write", "n2 is drained (asked 4 s ago)"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"why": "n2 is drained", "written": False},
+        {"why": "n2 is drained; nothing to write"},  # as records said it before they had `written`
+        {"why": "n2 is drained (asked 4 s ago)"},
+    ],
+)
 def test_a_hooks_second_fault_does_not_stand_in_the_way_of_resume(
-    why: str, root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+    how: dict[str, Any], root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
-    again = {**action("drain", "ib_link.down", "mlx5_0/1", ago_s=20), "why": why}
+    again = {**action("drain", "ib_link.down", "mlx5_0/1", ago_s=20), **how}
     put(
         root,
         run_record("n2", ago_s=90, actions=[action("drain", "gpu_count.lost", "gpu3", ago_s=89)]),

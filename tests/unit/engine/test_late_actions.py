@@ -111,6 +111,42 @@ def test_what_another_run_was_told_a_moment_ago_is_no_drain_of_this_one(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("kind", "what", "written", "expected"),
+    [
+        ("drain", "done", True, True),
+        ("drain", "done", False, False),
+        ("resume", "withdrawn", True, True),
+        ("drain", "failed", False, None),  # Slurm may have taken what it did not answer
+        ("drain", "held", False, None),
+        ("tell", "done", False, None),
+    ],
+)
+def test_an_action_says_whether_it_changed_the_node(
+    kind: str, what: str, written: bool, expected: bool | None
+) -> None:
+    done = act.Outcome(what, "", 1)
+    done.written = written
+    assert done.as_action(kind, a_request()).get("written") is expected
+
+
+def test_another_runs_answer_is_taken_for_some_seconds_and_is_on_record_as_such(tmp_path: Path) -> None:
+    this, wanted = a_run(tmp_path), a_request()
+    answers._remember(this.places, wanted, an_outcome())
+    known = answers.drain(this.places, None, this.plan, wanted, 1.0, [])  # type: ignore[arg-type]
+    assert (known.recalled, known.as_action("drain", wanted)["written"]) == (True, False)
+    assert str(known).endswith("(asked 0 s ago)")
+    assert "ago" not in str(known.as_action("drain", wanted))
+
+
+@pytest.mark.parametrize("change", [{"at": "noon"}, {"why": None, "what": ["done"]}, {"at": None}, {"at": 0}])
+def test_an_answer_that_nobody_of_ours_wrote_is_not_taken(tmp_path: Path, change: dict[str, Any]) -> None:
+    this, wanted = a_run(tmp_path), a_request()
+    answers._remember(this.places, wanted, an_outcome())
+    files.write_json(this.places.answer, {**files.read_json(this.places.answer), **change})
+    assert answers._recall(this.places, wanted) is None
+
+
+@pytest.mark.parametrize(
     ("done", "on_record"),
     [
         (an_outcome(), REASON),

@@ -27,10 +27,10 @@ def row(
     **more: Any,
 ) -> ActionRow:
     reason = f"SG:{fault[0]} {fault[1]}" if action != "tell" else None
-    given: dict[str, Any] = {"answer": None, "job_id": None, "user": None, **more}
+    given: dict[str, Any] = {"answer": None, "job_id": None, "user": None, "written": None, **more}
     return ActionRow(
         1, "gx1", ms(minute), action, *fault, reason, outcome, why, given["answer"], 2, given["job_id"], by,
-        given["user"], "enforce", 1, asked,
+        given["user"], "enforce", 1, asked, given["written"],
     )  # fmt: skip
 
 
@@ -74,6 +74,16 @@ CASES: dict[str, tuple[list[ActionRow], int | None, list[str]]] = {
         REFUSED[6:8],
         None,
         ['healthcheck found gx1 drained already "SG:fs_mounts.hung /local"'],
+    ),
+    "a drain that says itself that it found the node drained": (
+        [row("c", 5.1, "drain", HUNG, "done", "drained: x", by="healthcheck", written=False)],
+        None,
+        ['healthcheck found gx1 drained already "SG:fs_mounts.hung /local"'],
+    ),
+    "one that says itself that it drained the node, whatever its words": (
+        [row("c", 5.1, "drain", HUNG, "done", "nothing to do but drain", by="healthcheck", written=True)],
+        None,
+        ['healthcheck drained gx1 "SG:fs_mounts.hung /local"'],
     ),
     "an epilog's drain": (
         [
