@@ -18,6 +18,9 @@ _ACTION_KEYS = frozenset(
     ("action", "fault", "device", "reason", "outcome", "why", "answer", "at", "calls", "job_id")
 )  # fmt: skip
 
+_MACHINE = ("boot_id", "machine_id", "serial")
+_PLAN = ("hash", "state", "problem")
+
 
 class Names(Protocol):
     """Gives the number of what is kept once: nodes, boots, guards, lists of checks, series."""
@@ -102,17 +105,9 @@ class Rows:
 def _run(record: Record, run: int, node: int, names: Names) -> tuple[Any, ...]:
     data, is_run = record.data, record.kind == "run"
     machine, plan = data.get("machine") or {}, data.get("plan") or {}
-    boot = names.number(
-        "boots", (node, *(str(machine.get(k) or "") for k in ("boot_id", "machine_id", "serial")))
-    )
-    guard = names.number(
-        "guards",
-        (
-            data.get("guard_version") or "",
-            data.get("check_set") or "" if is_run else "",
-            *(str(plan.get(k) or "") for k in ("hash", "state", "problem")),
-        ),
-    )
+    code = (data.get("guard_version") or "", data.get("check_set") or "" if is_run else "")
+    boot = names.number("boots", (node, *[str(machine.get(key) or "") for key in _MACHINE]))
+    guard = names.number("guards", (*code, *[str(plan.get(key) or "") for key in _PLAN]))
     return (
         run,
         record.run_id,
