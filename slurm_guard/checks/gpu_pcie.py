@@ -63,7 +63,10 @@ def _width(gpu: Any, expect: Expectation) -> Finding:
         return skipped(f"{gpus.name(gpu)}: no PCIe link width", **gpus.where(gpu))
     if width not in _WIDTHS or (most is not None and most not in _WIDTHS):
         return gpus.garbage(gpu, "pcie_width", f"{width} of {most}", "a number of lanes")
-    return expect("gpu_pcie_width", width, "lanes", fault="width", fail=most, below=True, **gpus.where(gpu))
+    at = gpus.where(gpu)
+    return gpus.named(
+        gpu, expect("gpu_pcie_width", width, "lanes", fault="width", fail=most, below=True, **at)
+    )
 
 
 def _generation(gpu: Any, expect: Expectation) -> Finding:
@@ -79,7 +82,9 @@ def _generation(gpu: Any, expect: Expectation) -> Finding:
             f"{gpus.name(gpu)}: generation {generation} of {most} is normal for a GPU that is not at work"
         )
         return skipped(message, **at)
-    return expect("gpu_pcie_generation", generation, "gen", fault="generation", fail=most, below=True, **at)
+    metric = "gpu_pcie_generation"
+    found = expect(metric, generation, "gen", fault="generation", fail=most, below=True, **at)
+    return gpus.named(gpu, found)
 
 
 def _is_busy(values: Any) -> bool:

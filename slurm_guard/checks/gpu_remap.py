@@ -88,7 +88,7 @@ def _rows(gpu: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
     rows = values.get("remap_uncorrectable")
     if rows is not None and params["rows"] is not None:
         found = expect("gpu_remapped_rows", rows, "rows", fault="rows", warn=params["rows"] - 1, **at)
-        yield from [found] if found.status != "pass" else []
+        yield from [gpus.named(gpu, found)] if found.status != "pass" else []
 
 
 def _banks(gpu: Any) -> Iterator[Finding]:
@@ -114,4 +114,4 @@ def _pages(gpu: Any, params: Any, expect: Expectation) -> Iterator[Finding]:
         found = expect(
             "gpu_retired_pages", sum(counts), "pages", fault="pages", fail=params["pages"] - 1, **at
         )
-        yield from [found] if found.status != "pass" else []
+        yield from [gpus.named(gpu, found)] if found.status != "pass" else []

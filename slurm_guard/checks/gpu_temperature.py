@@ -80,7 +80,8 @@ def _judge(gpu: Any, reading: str, fault: str, expect: Expectation, limits: tupl
     if not 0 < celsius < 150:
         return gpus.garbage(gpu, reading, celsius, "a temperature in C")
     warn, fail = limits
-    return expect(metric, celsius, "C", fault=fault, warn=warn, fail=fail, **gpus.where(gpu))
+    found = expect(metric, celsius, "C", fault=fault, warn=warn, fail=fail, **gpus.where(gpu))
+    return gpus.named(gpu, found)
 
 
 def _reasons(gpu: Any, is_hot: bool) -> Iterator[Finding]:

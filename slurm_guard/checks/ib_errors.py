@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slurm_guard.core.check import Check, Fault, passed, skipped, unknown
 from slurm_guard.core.outcome import FAIL, PASS, WARN
-from slurm_guard.probes.infiniband import is_ignored
+from slurm_guard.core.ports import is_ignored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -65,6 +65,13 @@ def garbage(gpu: Any, reading: str, value: Any, expected: str) -> Finding:
     return unknown(message, metric=reading, **where(gpu))
 
 
+def named(gpu: Any, found: Finding) -> Finding:
+    """The finding, with the GPU's name before whatever its message says."""
+    if found.message:
+        found.message = f"{name(gpu)}: {found.message}"
+    return found
+
+
 def on_bus(pci: Iterable[Any]) -> list[Any]:
     """NVIDIA's GPUs among the PCI devices."""
     return [device for device in pci if device.vendor == NVIDIA]

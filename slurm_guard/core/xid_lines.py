@@ -23,9 +23,10 @@ _HEX = "[0-9a-fA-F]"
 _ADDRESS = rf"(?:{_HEX}{{4,8}}:)?{_HEX}{{2}}:{_HEX}{{2}}(?:\.[0-7])?"
 _PROCESS = r"(?:, pid=('?<unknown>'?|\d+))?(?:, name=([^,]*))?"
 _SEVERITY = r"(?:, (Non-fatal|Fatal|Severity \d+|Data)\b)?"
+#: A record of the log begins with the driver's name; other tools put a time, a host and `kernel:` before it.
+_TIME = r"(?:\[[^\]\n]{1,40}\] ?|(?:[A-Z][a-z]{2} [ \d]\d )?[\d:T.,+-]{8,40} (?:\S{1,64} (?=kernel: ))?)"
 _SOURCES = {
-    # In a record of the log this is where the text begins; other tools put a time and `kernel:` before it.
-    "drivers": r"(?:\[[^\]\n]{1,40}\] ?)?(?:kernel: )?\s*(?:NVRM: |nvidia-nvswitch\d*: |\w*:? ?infoROM is)",
+    "drivers": rf"{_TIME}?(?:kernel: )?\s*(?:NVRM: |nvidia-nvswitch\d*: |\w*:? ?infoROM is)",
     "xid": rf"NVRM: Xid \((?:PCI:)?({_ADDRESS})\): (\d{{1,6}})\b{_PROCESS}(.*)",
     "sxid": rf"nvidia-nvswitch(\d*): SXid \((?:PCI:)?({_ADDRESS})\): (\d{{1,6}})\b{_SEVERITY}(.*)",
     "lost": rf"NVRM: GPU (?:at )?(?:PCI:)?({_ADDRESS}): GPU has fallen off the bus",

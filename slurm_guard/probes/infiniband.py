@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from slurm_guard.core.plan import matches
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -63,11 +61,6 @@ def read(places: Places, request: Facts) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [port for device in devices for port in _ports(os.path.join(folder, device), device)]
-
-
-def is_ignored(port: Facts, ignore: list[str]) -> bool:
-    """True if a list of patterns holds the port (`mlx5_4/1`, `mlx5_bond*`) or its adapter (`mlx5_4`)."""
-    return any(matches(pattern, port.name) or pattern == port.device for pattern in ignore)
 
 
 def parse_state(text: str) -> str | None:

@@ -51,6 +51,7 @@ NAMES = (
     "BTRFS",
     "kernel: NVRM: ",
     "[1] NVRM: ",
+    "10:02:11 a ",
     "kernel BUG at a",
     "nvme n: I/O 1",
 )

@@ -318,3 +318,19 @@ def test_retired_pages_that_cannot_be_counted_are_unknown(reading: str) -> None:
     gpu["errors"] = Facts({reading: "Timeout"})
     found = GpuRemap().findings(Facts(state="ok", gpus=[gpu]), Facts(GpuRemap.params), Expectation())
     assert "unknown" in {one.status for one in found}
+
+
+@pytest.mark.parametrize(
+    ("check", "answers"),
+    [
+        ("gpu_pcie", {"pcie_width": 8}),
+        ("gpu_pcie", {"pcie_generation": 2, "performance_state": 0, "clocks_event_reasons": 0}),
+        ("gpu_temperature", {"temperature": 88}),
+        ("gpu_temperature", {"field__82": 99}),
+        ("gpu_remap", {"remap_uncorrected": 600}),
+    ],
+)
+def test_a_message_names_its_gpu(simulated: SimulatedNode, check: str, answers: dict[str, int]) -> None:
+    simulated.gpu(6, **answers)
+    (found,) = simulated.look(check)
+    assert found.message.startswith("gpu6: ")

@@ -71,6 +71,9 @@ def summary(*texts: str) -> list[tuple[str, str, int]]:
             "Row Remapper: New row",
         ),
         ("kernel: NVRM: Xid (PCI:0000:5e:1c): 63", "0000:5e:1c.0", 63, None, "", ""),
+        ("09:14:55 NVRM: Xid (PCI:0000:5e:00): 63", "0000:5e:00.0", 63, None, "", ""),
+        ("Mar  4 09:14:55 gn7 kernel: NVRM: Xid (PCI:0000:5e:00): 63", "0000:5e:00.0", 63, None, "", ""),
+        ("2026-03-04T09:14:55,01+00:00 gn7 kernel: NVRM: Xid (5e:00): 63", "0000:5e:00.0", 63, None, "", ""),
     ],
 )
 def test_forms_of_a_line(text: str, address: str, code: int, pid: int | None, name: str, rest: str) -> None:
