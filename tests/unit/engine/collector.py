@@ -137,6 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._status(413, {})  # before it has read the body
             return
         body = self.rfile.read(size)
+        if len(body) < size:
+            return  # the node died while it sent
         self.collector.signed(self, body)
         if word in ("lost", None) or callable(word):
             self._taken(word, self.collector.take(body))
