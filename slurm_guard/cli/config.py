@@ -22,9 +22,12 @@ Origin = Annotated[bool, typer.Option("--origin", help="Say for each value where
 @app.command()
 def check(root: options.Root = "/", as_json: options.Json = False) -> int:
     """Report everything that is wrong with the configuration, in one go."""
-    from slurm_guard.config import load
+    from slurm_guard.config import host, load
 
-    reading = load.read(Host(root).places)
+    places = Host(root).places
+    reading = load.read(places)
+    if reading.config is not None:
+        load.check_partitions(reading, host.look(places, reading.config).partitions)
     if as_json:
         problems = [problem.as_dict() for problem in reading.problems]
         output.emit_json(
@@ -36,6 +39,7 @@ def check(root: options.Root = "/", as_json: options.Json = False) -> int:
     counts = (
         output.count(len(reading.files), "file"),
         output.count(len(config.classes), "class", "classes"),
+        *([output.count(len(config.rules), "rule")] if config.rules else []),
         output.count(len(config.modes), "mode rule"),
     )
     print(f"ok: {', '.join(counts)}")

@@ -59,6 +59,8 @@ def apply(places: Places, now: float | None = None) -> Applied:
     reading = load.read(places)
     config = load.require(reading)
     host = host_module.look(places, config)
+    load.check_partitions(reading, host.partitions)
+    load.require(reading)
     built_at = int(time.time() if now is None else now)
     bundle = compile_bundle(config, host, reading.catalogue, built_at)
     previous = read_bundle(places.plan)

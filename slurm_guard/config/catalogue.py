@@ -70,6 +70,36 @@ class Catalogue:
         found, expected = f'an unknown fault "{fault}"', suggest(fault, known)
         return found, f"{cls.open_faults_text}, or {expected}" if cls.open_faults else expected
 
+    def wrong_pattern(self, pattern: str) -> tuple[str, str] | None:
+        """What is wrong with a rule's fault: a fault, a check, or the start of names and a `*`."""
+        if not pattern.endswith("*"):
+            return self.wrong_fault(pattern)
+        start = pattern[:-1]
+        if "*" in start:
+            return show(pattern), 'a fault, a check, or the start of names and a "*" at the end'
+        name, dot, code = start.partition(".")
+        if not dot:
+            fits = any(known.startswith(name) for known in self.names)
+            return (
+                None
+                if fits
+                else (f"{show(pattern)}, which matches no check", suggest(name, [*self.names, "*"]))
+            )
+        if name not in self.names:
+            return f'an unknown check "{name}"', suggest(name, self.names)
+        if name in self.broken or self.classes[name].open_faults:
+            return None
+        codes = self.classes[name].faults
+        fits = any(known.startswith(code) for known in codes)
+        return (
+            None
+            if fits
+            else (
+                f"{show(pattern)}, which matches no fault",
+                suggest(start, [f"{name}.{one}" for one in codes]),
+            )
+        )
+
     def metrics(self) -> dict[str, str]:
         """Every metric that a class may give a reference for, with its unit."""
         return {metric: unit for cls in self.classes.values() for metric, unit in cls.metrics.items()}

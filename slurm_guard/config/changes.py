@@ -70,7 +70,7 @@ def _profile_changes(old: dict[str, Any], new: dict[str, Any], names: list[str])
 
 
 def _profile_change(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
-    for name in ("class", "modes"):
+    for name in ("class", "rules", "modes"):
         yield from _change(name, before.get(name), after.get(name))
     for table in ("expected", "references", "checks"):
         yield from _table_changes(table, before.get(table) or {}, after.get(table) or {})

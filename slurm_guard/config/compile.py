@@ -9,18 +9,23 @@ from slurm_guard.core import plan
 from slurm_guard.slurm.hostlist import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from slurm_guard.config.catalogue import Catalogue
     from slurm_guard.config.host import Host
     from slurm_guard.config.model import Config, Mount, NodeClass, Reference
+    from slurm_guard.config.rule import Rule
+
+    #: Positions in an array of tables.
+    _Positions = tuple[int, ...]
 
 SCHEMA = f"{plan.MAJOR}.0"
 
 
 def compile_bundle(config: Config, host: Host, catalogue: Catalogue, built_at: int) -> dict[str, Any]:
     """The plan of the whole cluster, hash included."""
-    profiles, nodes = _profiles(config, catalogue)
+    profiles, nodes = _profiles(config, host.partitions, catalogue)
+    rules, modes = _places_of_rules(config, host.partitions), _places_of_modes(config)
     bundle: dict[str, Any] = {
         "schema": SCHEMA,
         "hash": "",
@@ -42,54 +47,87 @@ def compile_bundle(config: Config, host: Host, catalogue: Catalogue, built_at: i
         "collector": config.collector.for_nodes(),
         "tiers": dict(config.policy),
         "profiles": profiles,
-        "default_profile": _profile(config, None, _rules_for_all(config), catalogue),
+        "default_profile": _profile(config, None, rules.everywhere, modes.everywhere, catalogue),
         "nodes": nodes,
     }
     bundle["hash"] = plan.digest(bundle)
     return bundle
 
 
-def _profiles(config: Config, catalogue: Catalogue) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """One profile per distinct (class, mode rules), and the index of each node's profile."""
+def _profiles(
+    config: Config, partitions: dict[str, list[str]], catalogue: Catalogue
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """One profile per distinct (class, rules, mode rules), and the index of each node's profile."""
     profiles: list[dict[str, Any]] = []
-    indices: dict[tuple[int | None, tuple[int, ...]], int] = {}
+    indices: dict[tuple[int | None, _Positions, _Positions], int] = {}
     nodes: dict[str, int] = {}
-    for name, position, rules in _settings_of_nodes(config):
-        key = (position, rules)
+    classes = {name: index for index, one in enumerate(config.classes) for name in expand(one.nodes)}
+    rules, modes = _places_of_rules(config, partitions), _places_of_modes(config)
+    for name in sorted({*classes, *rules.own, *modes.own}):
+        key = (classes.get(name), rules.of(name), modes.of(name))
         if key not in indices:
-            node_class = None if position is None else config.classes[position]
+            node_class = None if key[0] is None else config.classes[key[0]]
             indices[key] = len(profiles)
-            profiles.append(_profile(config, node_class, rules, catalogue))
+            profiles.append(_profile(config, node_class, key[1], key[2], catalogue))
         nodes[name] = indices[key]
     return profiles, nodes
 
 
-def _settings_of_nodes(config: Config) -> Iterator[tuple[str, int | None, tuple[int, ...]]]:
-    """Every named node, sorted, with its class and the mode rules that concern it (by position)."""
-    classes = {name: index for index, one in enumerate(config.classes) for name in expand(one.nodes)}
-    everywhere = _rules_for_all(config)
-    own: dict[str, list[int]] = {}
-    for index, rule in enumerate(config.modes):
-        for name in dict.fromkeys(expand(rule.nodes)) if rule.nodes is not None else ():
-            own.setdefault(name, []).append(index)
-    for name in sorted({*classes, *own}):
-        rules = tuple(sorted((*everywhere, *own.get(name, ()))))
-        yield name, classes.get(name), rules
+class _Where:
+    """Which tables of an array concern which nodes: `everywhere`, or by node name in `own`, by position."""
+
+    def __init__(self, named: Iterable[Iterable[str] | None]) -> None:
+        everywhere: list[int] = []
+        self.own: dict[str, list[int]] = {}
+        for index, nodes in enumerate(named):
+            if nodes is None:
+                everywhere.append(index)
+            for name in dict.fromkeys(nodes or ()):
+                self.own.setdefault(name, []).append(index)
+        self.everywhere: _Positions = tuple(everywhere)
+
+    def of(self, name: str) -> _Positions:
+        return tuple(sorted((*self.everywhere, *self.own.get(name, ()))))
 
 
-def _rules_for_all(config: Config) -> tuple[int, ...]:
-    return tuple(index for index, rule in enumerate(config.modes) if rule.nodes is None)
+def _places_of_modes(config: Config) -> _Where:
+    return _Where(None if rule.nodes is None else expand(rule.nodes) for rule in config.modes)
+
+
+def _places_of_rules(config: Config, partitions: dict[str, list[str]]) -> _Where:
+    """Where `nodes`, `classes` and `partitions` of a rule all fit; everywhere if it has none of them."""
+    classes: dict[str, list[str]] = {one.name: expand(one.nodes) for one in config.classes}
+    return _Where(_nodes_of_rule(rule, classes, partitions) for rule in config.rules)
+
+
+def _nodes_of_rule(
+    rule: Rule, classes: dict[str, list[str]], partitions: dict[str, list[str]]
+) -> list[str] | None:
+    found: list[list[str]] = []
+    if rule.nodes is not None:
+        found.append(expand(rule.nodes))
+    if rule.classes is not None:
+        found.append([node for name in rule.classes for node in classes.get(name, ())])
+    if rule.partitions is not None:
+        found.append([node for name in rule.partitions for node in partitions.get(name, ())])
+    if not found:
+        return None
+    return sorted(set(found[0]).intersection(*found[1:]))
 
 
 def _profile(
-    config: Config, node_class: NodeClass | None, rules: tuple[int, ...], catalogue: Catalogue
+    config: Config,
+    node_class: NodeClass | None,
+    rules: _Positions,
+    modes: _Positions,
+    catalogue: Catalogue,
 ) -> dict[str, Any]:
-    modes = [config.modes[index] for index in rules]
     profile: dict[str, Any] = {
         "class": node_class.name if node_class else "",
         "expected": _expected(node_class) if node_class else {},
         "references": _references(node_class.references) if node_class else {},
-        "modes": [[rule.check, rule.action, rule.mode] for rule in modes],
+        "rules": [config.rules[index].compiled(index) for index in rules],
+        "modes": [[rule.check, rule.action, rule.mode] for rule in (config.modes[index] for index in modes)],
     }
     if catalogue.names:
         profile["checks"] = _checks(config, node_class, catalogue)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_guard.config import slurm_conf
+from slurm_guard.config.partitions import partitions_of
 
 if TYPE_CHECKING:
     from slurm_guard.config.model import Config
@@ -31,20 +32,27 @@ CONF_FILES = (
 
 
 class Host:
-    """Facts of one host as the compiler needs them; `notes` says what was not found."""
+    """Facts of one host as the compiler needs them.
+
+    `partitions` are slurm.conf's with their NodeNames; `notes` says what was not found.
+    """
 
     def __init__(self, programs: dict[str, str], conf: str, cluster: str, python_path: list[str]) -> None:
         self.programs = programs
         self.slurm_conf = conf
         self.cluster = cluster
         self.python_path = python_path
+        self.partitions: dict[str, list[str]] = {}
         self.notes: list[str] = []
 
 
 def look(places: Places, config: Config) -> Host:
     """Find Slurm and the binding, the settings first, then the usual places."""
     conf = config.slurm.conf or find_conf(places)
-    host = Host(find_programs(places, config), conf, _cluster(places, conf), python_path(config))
+    read = slurm_conf.read(reach(places, conf)) if conf else slurm_conf.SlurmConf("")
+    # A healthcheck is not told the cluster's name by slurmd.
+    host = Host(find_programs(places, config), conf, read.last("ClusterName") or "", python_path(config))
+    host.partitions = partitions_of(read)
     missing = [name for name in PROGRAMS if name not in host.programs]
     if missing:
         host.notes.append(
@@ -92,10 +100,3 @@ def python_path(config: Config) -> list[str]:
     if spec is None or spec.origin is None:
         return []
     return [str(Path(spec.origin).resolve().parent)]
-
-
-def _cluster(places: Places, conf: str) -> str:
-    """Slurm's ClusterName: a healthcheck is not told it by slurmd."""
-    if not conf:
-        return ""
-    return slurm_conf.read(reach(places, conf)).last("ClusterName") or ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slurm_guard.config import catalogue as catalogue_module
 from slurm_guard.config import sources as sources_module
 from slurm_guard.config.complaints import validate
-from slurm_guard.config.rules import find_wrong
+from slurm_guard.config.rules import find_wrong, find_wrong_partitions
 from slurm_guard.core.errors import ConfigError
 from slurm_guard.slurm.hostlist import expand, fold
 
@@ -56,6 +56,14 @@ def read(places: Places, catalogue: Catalogue | None = None) -> Reading:
     reading.config = None if reading.problems else config
     reading.notes = _notes(places, reading)
     return reading
+
+
+def check_partitions(reading: Reading, partitions: dict[str, list[str]]) -> None:
+    """Hold the partitions of rules against slurm.conf's; if one is wrong, `reading` has no `config`."""
+    wrong = find_wrong_partitions(reading.sources.settings, partitions)
+    if wrong and reading.config is not None:
+        reading.problems += dict.fromkeys(reading.sources.locate(one) for one in wrong)
+        reading.config = None
 
 
 def _notes(places: Places, reading: Reading) -> list[str]:

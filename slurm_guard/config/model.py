@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from slurm_guard.config.fields import (
     AbsolutePath,
@@ -16,22 +16,17 @@ from slurm_guard.config.fields import (
     Url,
     Word,
 )
+from slurm_guard.config.rule import Escalate, Rule, Tier
+from slurm_guard.config.section import Section
 from slurm_guard.core.plan import DEADLINES, DEFAULTS
 from slurm_guard.engine.hook import LONGEST_S
 
-Tier = Literal["NOTE", "WARN", "JOB", "DRAIN", "DRAIN_RESET", "DRAIN_REBOOT", "DRAIN_RMA"]
 Action = Literal["*", "drain", "refuse", "resume", "reset", "reboot"]
 Mode = Literal["off", "observe", "enforce"]
 
 LISTEN = "127.0.0.1:9427"
 #: What nodes must know of the collector; the rest concerns the admin host alone.
 _OF_NODES = ("url", "uids", "ca_file", "token_file", "munge_socket", "jitter_s", "acting")
-
-
-class Section(BaseModel):
-    """A table: unknown keys and wrong types are errors, nothing is converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Programs(Section):
@@ -197,6 +192,7 @@ class Config(Section):
     policy: dict[str, Tier] = {}
     checks: dict[str, dict[str, Any]] = {}
     classes: list[NodeClass] = Field(default=[], alias="class")
+    rules: list[Rule] = Field(default=[], alias="rule")
     modes: list[ModeRule] = Field(default=[], alias="mode")
 
 
@@ -214,6 +210,8 @@ TABLES: dict[tuple[str, ...], type[Section]] = {
     ("collector",): Collector,
     ("class",): NodeClass,
     ("class", "mounts"): Mount,
+    ("rule",): Rule,
+    ("rule", "escalate"): Escalate,
     ("mode",): ModeRule,
 }
 

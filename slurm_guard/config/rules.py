@@ -29,8 +29,28 @@ def find_wrong(settings: dict[str, Any], catalogue: Catalogue) -> list[Wrong]:
         *_policy(settings.get("policy"), catalogue),
         *_classes(settings, catalogue),
         *_node_sets(settings),
+        *_rules(settings, catalogue),
         *_modes(settings, catalogue),
     ]
+
+
+def find_wrong_partitions(settings: dict[str, Any], partitions: dict[str, list[str]]) -> list[Wrong]:
+    """Partitions that rules name and slurm.conf does not have, or that have no nodes."""
+    wrong = []
+    for position, table in _tables(settings, "rule"):
+        named = table.get("partitions")
+        for index, name in enumerate(named if isinstance(named, list) else []):
+            if not partitions.get(name):
+                what = "which has no nodes" if name in partitions else "which slurm.conf does not have"
+                others = [other for other, nodes in partitions.items() if nodes]
+                wrong.append(
+                    Wrong(
+                        ("rule", position, "partitions", index),
+                        f"{show(name)}, {what}",
+                        suggest(name, others),
+                    )
+                )
+    return wrong
 
 
 def _tables(settings: dict[str, Any], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -135,8 +155,9 @@ def _node_sets(settings: dict[str, Any]) -> Iterator[Wrong]:
                 break
         for name in nodes:
             owner.setdefault(name, position)
-    for position, table in _tables(settings, "mode"):
-        yield from _expanded(table.get("nodes"), ("mode", position, "nodes"))[1]
+    for array in ("rule", "mode"):
+        for position, table in _tables(settings, array):
+            yield from _expanded(table.get("nodes"), (array, position, "nodes"))[1]
 
 
 def _twice(node: str, first: int, second: int, settings: dict[str, Any]) -> Wrong:
@@ -155,6 +176,22 @@ def _expanded(text: Any, at: Path) -> tuple[list[str], list[Wrong]]:
     if not nodes:
         return [], [Wrong(at, f"{show(text)}, which names no node", "a hostlist with at least one node")]
     return nodes, []
+
+
+def _rules(settings: dict[str, Any], catalogue: Catalogue) -> Iterator[Wrong]:
+    classes = [str(table.get("name")) for _, table in _tables(settings, "class")]
+    for position, table in _tables(settings, "rule"):
+        fault, named = table.get("fault"), table.get("classes")
+        wrong = catalogue.wrong_pattern(fault) if isinstance(fault, str) else None
+        if wrong:
+            yield Wrong(("rule", position, "fault"), *wrong)
+        for index, name in enumerate(named if isinstance(named, list) else []):
+            if name not in classes:
+                yield Wrong(
+                    ("rule", position, "classes", index),
+                    f"an unknown class {show(name)}",
+                    suggest(str(name), classes),
+                )
 
 
 def _modes(settings: dict[str, Any], catalogue: Catalogue) -> Iterator[Wrong]:

@@ -25,12 +25,15 @@ class Shown(NamedTuple):
 def settings(reading: Reading) -> list[Shown]:
     """All settings of a configuration without problems, in the order of the docs."""
     assert reading.config is not None
-    values = reading.config.model_dump(by_alias=True, exclude={"checks", "classes", "modes"})
+    values = reading.config.model_dump(by_alias=True, exclude={"checks", "classes", "rules", "modes"})
     found = list(_leaves(values, ()))
     found += _checks(reading.config.checks, reading.catalogue)
-    for name, tables in (("class", reading.config.classes), ("mode", reading.config.modes)):
+    config = reading.config
+    for name, tables in (("class", config.classes), ("rule", config.rules), ("mode", config.modes)):
         for position, table in enumerate(tables):
-            found += _leaves(table.model_dump(exclude_none=True), (name, position))
+            found += _leaves(
+                table.model_dump(exclude_none=True, exclude_defaults=name == "rule"), (name, position)
+            )
     return [Shown(reading.sources.key(path), value, _origin(reading, path)) for path, value in found]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LARGEST = 4 << 20
 #: Arrays of tables that all files add to; any other value of a later file replaces the earlier one.
-_ADDED = ("class", "mode")
+_ADDED = ("class", "rule", "mode")
 _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -123,7 +123,7 @@ def _step(value: Any, part: str | int) -> Any:
 
 def _table_name(table: Any) -> str:
     """What tells one table of an array from the others."""
-    names = (table.get(key) for key in ("name", "path", "check")) if isinstance(table, dict) else ()
+    names = (table.get(key) for key in ("name", "path", "check", "fault")) if isinstance(table, dict) else ()
     return next((name for name in names if isinstance(name, str)), "")
 
 
