@@ -123,10 +123,11 @@ def _history(this: Run, findings: list[Finding]) -> History:
 
 def _still_open(this: Run) -> list[Finding]:
     """Events of earlier runs that no reboot has proven gone and that the node was never drained for."""
-    seen = run_once.seen_faults(this.outcome.results)
+    seen, enabled = run_once.seen_faults(this.outcome.results), this.plan.checks
     found = []
     for name, entry in faults.load(this.places).waiting_events(this.outcome.boot_id).items():
-        if name not in seen:
+        # A check that was switched off since has no say any more.
+        if name not in seen and (enabled is None or entry["check"] in enabled):
             code = entry["fault"].partition(".")[2]
             one = Finding(
                 FAIL, f"open since {entry['first_seen']}", code=code, device=entry["device"], event=True
@@ -141,6 +142,8 @@ def _heed_waiting_requests(this: Run) -> None:
     waiting, given = requests.waiting(this.places, this.outcome.boot_id), this.outcome.given
     wanted = {(one.get("fault"), one.get("device")) for one in waiting if one["kind"] == "drain"}
     for decision in this.decisions:
+        if decision.action == "tell":
+            continue  # a rule or another tier has since made it no reason to act
         if decision.fault.startswith("gpu_") and decision.scope == "device" and decision.device not in given:
             continue  # another job's GPU, or a job without one
         if (decision.fault, decision.device) in wanted and decision.mode == "enforce":
