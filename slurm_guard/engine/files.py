@@ -109,16 +109,18 @@ def remove(path: str) -> None:
 def try_lock(path: str) -> int | None:
     """Take a POSIX record lock; its open descriptor, or None while another process holds it.
 
-    Record locks belong to the process, so (unlike flock) a child left behind never keeps one. Closing any
+    Raises OSError where there can be no lock (a read-only folder, a file system without locks). Record locks belong to the process, so (unlike flock) a child left behind never keeps one. Closing any
     descriptor of the same file releases it: keep this one open.
     """
     make_folder(os.path.dirname(path))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(descriptor)
-        return None
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return None
+        raise
     return descriptor
 
 

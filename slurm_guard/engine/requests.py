@@ -5,6 +5,7 @@ A request is carried out only in the boot it was made in, while it is younger th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -62,10 +63,11 @@ def waiting(places: Places, boot_id: str, now: float | None = None) -> list[Fact
     for name in names[:_MOST]:
         path = os.path.join(places.requests, name)
         request = files.read_json(path)
-        if request is None or not _valid(request, boot_id, at):
-            files.remove(path)
-        else:
+        if request is not None and _valid(request, boot_id, at):
             found.append(request)
+        else:
+            with contextlib.suppress(OSError):  # on a disk that is read-only now it only stays, unheeded
+                files.remove(path)
     return sorted(found, key=lambda request: request["created"])
 
 

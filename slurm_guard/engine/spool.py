@@ -7,8 +7,10 @@ told.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import time
 
 from slurm_guard.engine import files
@@ -42,7 +44,9 @@ def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> i
     path = os.path.join(places.spool, file_name(record))
     try:
         files.write_atomic(path, data)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise  # what is here is worth more than room that would not help
         dropped += _make_room(places, len(data))
         files.write_atomic(path, data)
     return dropped
@@ -51,12 +55,17 @@ def write(places: Places, record: dict[str, Any], limits: dict[str, float]) -> i
 def encode(record: dict[str, Any]) -> bytes:
     """A record as every store can keep it: without lone surrogates, NUL characters, NaN and infinity.
 
-    A name in a foreign encoding or a line of garbage must not cost the whole record.
+    A name in a foreign encoding, a line of garbage or a value that a site's check made up must not cost the
+    whole record.
     """
-    text = json.dumps(record, separators=(",", ":"))
+    text = _dumps(record)
     if any(mark in text for mark in _UNKEEPABLE):
-        text = json.dumps(_plain(record), separators=(",", ":"))
+        text = _dumps(_plain(record))
     return text.encode()
+
+
+def _dumps(record: Any) -> str:
+    return json.dumps(record, separators=(",", ":"), default=str, skipkeys=True)
 
 
 def _plain(value: Any) -> Any:
@@ -88,30 +97,33 @@ def trim(places: Places, limits: dict[str, float], coming: int = 0) -> int:
     total = sum(size for _, size, _ in entries) + coming
     oldest = time.time() - limits["age_s"]
     gone = 0
-    for name, size, at in sorted(
-        entries, key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))
-    ):
+    for name, size, at in entries:
         over = len(entries) - gone >= limits["files"] or total > limits["bytes"]
         if name.endswith(".json") and (over or at < oldest):
-            files.remove(os.path.join(places.spool, name))
-            gone, total = gone + 1, total - size
+            if _give_up(places, name):
+                gone, total = gone + 1, total - size
         elif name.endswith(".tmp") and at < time.time() - _TMP_AGE_S:
-            files.remove(os.path.join(places.spool, name))
+            _give_up(places, name)
     return gone
+
+
+def _give_up(places: Places, name: str) -> bool:
+    """Remove a file of the spool; False if it cannot be: that must not keep the next record from the disk."""
+    try:
+        files.remove(os.path.join(places.spool, name))
+    except OSError:
+        return False
+    return True
 
 
 def _make_room(places: Places, needed: int) -> int:
     """The disk is full: give up as many ordinary records, oldest first, as this one needs."""
     freed = gone = 0
-    for name, size, _ in sorted(
-        _entries(places), key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0]))
-    ):
-        if freed > needed + 8192:
+    for name, size, _ in _entries(places):
+        if freed > needed + 8192 or not name.startswith(_ORDINARY):
             break
-        if not name.startswith(_ORDINARY):
-            break
-        files.remove(os.path.join(places.spool, name))
-        freed, gone = freed + size, gone + 1
+        if _give_up(places, name):
+            freed, gone = freed + size, gone + 1
     return gone
 
 
@@ -120,6 +132,7 @@ def _age_key(name: str) -> str:
 
 
 def _entries(places: Places) -> list[tuple[str, int, float]]:
+    """Name, size and time of each file, in the order in which they are given up."""
     found = []
     with os.scandir(places.spool) as entries:
         for entry in entries:
@@ -127,5 +140,6 @@ def _entries(places: Places) -> list[tuple[str, int, float]]:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            found.append((entry.name, status.st_size, status.st_mtime))
-    return found
+            if stat.S_ISREG(status.st_mode):
+                found.append((entry.name, status.st_size, status.st_mtime))
+    return sorted(found, key=lambda one: (not one[0].startswith(_ORDINARY), _age_key(one[0])))

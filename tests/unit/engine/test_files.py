@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -74,6 +76,21 @@ def test_what_is_no_object_of_ours_is_none(tmp_path: Path, content: bytes) -> No
     path = tmp_path / "x.json"
     path.write_bytes(content)
     assert files.read_json(str(path)) is None
+
+
+def test_where_there_are_no_locks_nobody_is_said_to_hold_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every healthcheck of such a node would be left out for the one before."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    with pytest.raises(OSError, match="No locks"):
+        files.try_lock(str(tmp_path / "healthcheck.lock"))
+    with files.locked(str(tmp_path / "state.lock"), patience_s=60) as held:
+        assert held
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path: Path) -> None:

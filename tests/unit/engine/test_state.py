@@ -116,6 +116,12 @@ def test_a_request_of_another_boot_or_too_old_is_never_carried_out(places: Place
     assert os.listdir(places.requests) == []
 
 
+def test_what_cannot_be_removed_is_no_request_and_keeps_no_run_from_the_others(places: Places) -> None:
+    requests.put(places, drain())
+    Path(places.requests, "a-folder.json").mkdir()
+    assert [one.fault for one in requests.waiting(places, "b")] == ["gpu_xid.79"]
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["kind", "created", "boot_id", "x"]),
