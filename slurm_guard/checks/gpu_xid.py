@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BURST_S = 180.0  # lines closer together than this are one event that is told several times
 _LONGEST = 160
-
+_SWITCH_REMEDY = "Look the SXid up in NVIDIA's fabric manager guide; an Xid 74 at the same time is its echo."
 
 _BLAMES = {"app": "job", "software": "unknown", "info": "unknown"}
 
@@ -194,7 +194,8 @@ def _switch(code: int, group: list[XidLine]) -> Finding:
         f"SXid {code} on {first.unit} ({first.address}), {words[0] if words else 'no severity'}: {first.rest}"
     )
     at = {"device": first.unit, "device_id": first.address, "metric": "sxid", "value": len(group)}
-    return warned(text[: 2 * _LONGEST], code=f"sxid_{code}", scope="node", event=True, **at)
+    at.update(code=f"sxid_{code}", scope="node", event=True, remedy=_SWITCH_REMEDY)
+    return warned(text[: 2 * _LONGEST], **at)
 
 
 def _repeats(log: _Log) -> Iterator[Finding]:

@@ -17,6 +17,11 @@ HOOKS = ("prolog", "epilog", "healthcheck")
 _INDEX = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _UUID = re.compile(r"(?:MIG-)?GPU-[0-9A-Fa-f-]{8,36}(?:/\d+/\d+)?|MIG-[0-9A-Fa-f-]{8,36}")
 _MOST_GPUS = 1024
+#: What a run record keeps of a job.
+_KEPT = (
+    *("job_id", "restart", "start_time", "array_job_id", "array_task_id", "het_job_id"),
+    *("uid", "user", "partition", "nodes", "gpus", "exit_code"),
+)
 _MOST_DIGITS = 18
 _NO_GPUS = frozenset({"", "(null)", "none", "NoDevFiles", "void", "all"})
 
@@ -57,17 +62,7 @@ class Context:
         """The allocation as it stands in a run record; None without a job."""
         if self.job_id is None:
             return None
-        kept = (
-            "job_id",
-            "restart",
-            "start_time",
-            "array_job_id",
-            "array_task_id",
-            "het_job_id",
-            "uid",
-            "user",
-        )
-        found = {name: getattr(self, name) for name in (*kept, "partition", "nodes", "gpus", "exit_code")}
+        found = {name: getattr(self, name) for name in _KEPT}
         return {name: value for name, value in found.items() if value not in (None, "")}
 
 

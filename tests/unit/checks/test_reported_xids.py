@@ -224,6 +224,13 @@ def test_a_code_that_nobody_knows_is_unknown_with_its_text(
     assert re.search(kept, found.message)
 
 
+def test_a_switchs_event_is_looked_up_in_the_switchs_guide(simulated: SimulatedNode) -> None:
+    simulated.say("nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 12020, Fatal, Link 07 egress sequence")
+    (found,) = simulated.look("gpu_xid")
+    assert "fabric manager guide" in (found.remedy or "")
+    assert "Xid catalogue" not in (found.remedy or "")
+
+
 @pytest.mark.parametrize("line", [xid_line("18", "0, event clock"), "NVRM: Xid (PCI:0000:18:00): event"])
 def test_zero_and_garbage_are_no_xid(simulated: SimulatedNode, line: str) -> None:
     simulated.say(line)
