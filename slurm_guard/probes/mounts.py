@@ -54,8 +54,9 @@ def stream(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], d
     """A key and a step for each path of `request.mounts`, then `request.filesystems`, without those to skip.
 
     A step gives `key`, `path`, `mounted`, `type`, `options`, `super_options`, `source`, `expected` (False for
-    one of which only the space matters), `automount` (nothing but the automounter is there), `answered`, `error` (errno's name, or ""), `hung` (False), `space`:
-    {`size`, `free`, `inodes`, `inodes_free`} in bytes and counts that a user may take, or None.
+    one of which only the space matters), `automount` (nothing but the automounter is there), `answered`,
+    `error` (errno's name, or ""), `hung` (False), `space`: {`size`, `free`, `inodes`, `inodes_free`} in bytes and
+    counts that a user may take, or None.
 
     Raises ProbeError if the mount table cannot be read.
     """
