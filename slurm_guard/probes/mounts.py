@@ -55,8 +55,8 @@ def stream(places: Places, request: Facts) -> Iterator[tuple[str, Callable[[], d
 
     A step gives `key`, `path`, `mounted`, `type`, `options`, `super_options`, `source`, `expected` (False for
     one of which only the space matters), `automount` (nothing but the automounter is there), `answered`,
-    `error` (errno's name, or ""), `hung` (False), `space`: {`size`, `free`, `inodes`, `inodes_free`} in bytes and
-    counts that a user may take, or None.
+    `error` (errno's name, or ""), `hung` (False), `space`: {`size`, `free`, `inodes`, `inodes_free`} in
+    bytes and counts that a user may take, or None.
 
     Raises ProbeError if the mount table cannot be read.
     """
