@@ -38,7 +38,12 @@ def spawn(work: Callable[[int], None]) -> tuple[int, int]:
     Whatever the child raises ends it with status 1; it never returns into the caller's code.
     """
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
     if pid == 0:
         status = 1
         try:
@@ -72,7 +77,10 @@ def bounded(work: Callable[[], None], seconds: float) -> str:
             raise
         send(write_end, _DONE)
 
-    pid, read_end = spawn(report)
+    try:
+        pid, read_end = spawn(report)
+    except OSError as error:  # no process to be had
+        return f"failed: {type(error).__name__}: {error}"
     try:
         readable = select.select([read_end], [], [], seconds)[0]
         answer = os.read(read_end, _MOST_WORDS) if readable else None
@@ -112,6 +120,19 @@ def reap(pid: int, patience_s: float = 1.0) -> int | None:
             return status
         time.sleep(0.001)
     return None if kill_and_leave(pid) else SIGKILL
+
+
+def ended(status: int | None) -> str:
+    """How a child ended, of its wait status, in words for people."""
+    if status is None:
+        return "and its end hangs in the kernel"
+    return f"signal {status & 127}" if status & 127 else f"status {status >> 8}"
+
+
+def lives(pid: int, started: int) -> bool:
+    """True while a process that was left behind is there: a zombie hangs no more, whoever should reap it."""
+    fields = _stat_fields(pid)
+    return len(fields) > 19 and int(fields[19]) == started and fields[0] not in ("Z", "X")
 
 
 def detach(work: Callable[[], None]) -> None:

@@ -109,8 +109,9 @@ def remove(path: str) -> None:
 def try_lock(path: str) -> int | None:
     """Take a POSIX record lock; its open descriptor, or None while another process holds it.
 
-    Raises OSError where there can be no lock (a read-only folder, a file system without locks). Record locks belong to the process, so (unlike flock) a child left behind never keeps one. Closing any
-    descriptor of the same file releases it: keep this one open.
+    Record locks belong to the process, so (unlike flock) a child left behind never keeps one. Closing any
+    descriptor of the same file releases it: keep this one open. Raises OSError where there can be no lock (a
+    read-only folder, a file system without locks).
     """
     make_folder(os.path.dirname(path))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

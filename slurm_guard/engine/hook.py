@@ -1,4 +1,4 @@
-"""What slurmd starts: a supervisor that touches nothing that can block, and a worker that does the run.
+"""What slurmd starts: a supervisor that hardly touches what can block, and a worker that does the run.
 
 Whatever becomes of the worker (a hang, a crash, a kill), the hook ends in time and lets the job run; only a
 verdict that the worker has told makes it 75, which the shim turns into the 1 that Slurm takes for a refusal.
@@ -6,6 +6,7 @@ verdict that the worker has told makes it 75, which the shim turns into the 1 th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -62,21 +63,32 @@ def _supervise(hook: str, places: Places) -> int:
                 places.syslog, "healthcheck: the one before still runs: this one is left out", syslog.NOTICE
             )
             return 0
+    verdict, trouble = _run_worker(hook, places)
+    if trouble:
+        syslog.say(places.syslog, f"{hook}: the run {trouble}: the job is let through", syslog.ERROR)
+        return 0
+    if verdict.get("message"):
+        with contextlib.suppress(OSError):  # nobody reads it: the verdict counts all the same
+            print(verdict["message"], flush=True)
+    return REFUSE if verdict.get("exit") == REFUSE and hook == "prolog" else 0
+
+
+def _run_worker(hook: str, places: Places) -> tuple[dict[str, Any], str]:
+    """The worker's verdict, or what became of a worker that gave none."""
     began = time.monotonic()
     pid, pipe = child.spawn(lambda end: _work(hook, places, end))
-    verdict = _await(pipe, began, hook)
-    if verdict is None:
-        dead = os.waitpid(pid, os.WNOHANG)[0] == pid
-        outlived = not dead and child.kill_and_leave(pid)
-        what = (
-            "died" if dead else ("hangs in the kernel and was left behind" if outlived else "took too long")
-        )
-        syslog.say(places.syslog, f"{hook}: the run {what}: the job is let through", syslog.ERROR)
-        return 0
-    child.reap(pid)
-    if verdict.get("message"):
-        print(verdict["message"], flush=True)
-    return REFUSE if verdict.get("exit") == REFUSE and hook == "prolog" else 0
+    try:
+        verdict = _await(pipe, began, hook)
+    except TimeoutError:
+        outlived = child.kill_and_leave(pid)
+        return {}, "hangs in the kernel and was left behind" if outlived else "took too long and was ended"
+    except BaseException:
+        child.kill_and_leave(pid)
+        raise
+    finally:
+        os.close(pipe)
+    status = child.reap(pid)
+    return verdict or {}, "" if verdict else f"died ({child.ended(status)})"
 
 
 def _healthcheck_lock(places: Places) -> int | None:
@@ -89,12 +101,15 @@ def _healthcheck_lock(places: Places) -> int | None:
 
 
 def _await(pipe: int, began: float, hook: str) -> dict[str, Any] | None:
-    """The worker's verdict; None if it ended or hung without one. It may first tell its plan's deadline."""
+    """The worker's verdict; None if it ended without one. It may first tell its plan's deadline.
+
+    Raises TimeoutError at that deadline.
+    """
     buffer, deadline_s = b"", DEADLINES[hook]
     while True:
         left = began + deadline_s + _SLACK_S - time.monotonic()
         if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            return None
+            raise TimeoutError
         data = os.read(pipe, 65536)
         if not data:
             return None

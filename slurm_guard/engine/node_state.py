@@ -53,7 +53,7 @@ class NodeState:
 
     def still_hanging(self) -> list[Hang]:
         """Children of earlier runs that are still there: their sources are not touched again."""
-        alive = [one for one in self.left_behind if child.start_time(one["pid"]) == one["start_time"]]
+        alive = [one for one in self.left_behind if child.lives(one["pid"], one["start_time"])]
         return [Hang(one["probe"], one["key"], one["pid"], confirmed=True, still=True) for one in alive]
 
     def runs_seen(self) -> dict[tuple[str, str], list[int]]:
@@ -106,7 +106,7 @@ def save(places: Places, mine: NodeState, hangs: list[Hang]) -> bool:
                     "pid": hang.pid,
                     "start_time": hang.start_time,
                 }
-        mine.left_behind = [one for (pid, started), one in left.items() if child.start_time(pid) == started]
+        mine.left_behind = [one for (pid, started), one in left.items() if child.lives(pid, started)]
         mine.hung_before = sorted({hang.key or hang.probe for hang in hangs})
         untold = max(0, theirs.dropped - mine.dropped)  # this run's record tells of its own
         files.write_json(places.state, {**mine.as_dict(), "dropped": untold})

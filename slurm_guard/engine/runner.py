@@ -94,7 +94,12 @@ class _GroupRun:
     def start(self, places: Places, request: Facts) -> None:
         probes = list(self.remaining)
         self.pid, self.pipe = child.spawn(lambda end: _read_all(end, probes, places, request))
-        self.since, self.busy, self.buffer = time.monotonic(), None, b""
+        self.since, self.busy, self.buffer, self.size = time.monotonic(), None, b"", 0
+
+    @property
+    def at_work(self) -> str:
+        """The remaining probe that the child was busy with, as far as it told."""
+        return self.busy[0] if self.busy and self.busy[0] in self.remaining else self.remaining[0]
 
 
 def read(
@@ -158,22 +163,29 @@ def _receive(run: _GroupRun, reading: Reading) -> bool:
     """Take what the child has written; False at its end."""
     data = os.read(run.pipe, 1 << 18)
     run.size += len(data)
-    if not data or run.size > _MOST_BYTES:
+    if not data:
         return False
+    if run.size > _MOST_BYTES:
+        return _cut_off(run, reading, f"told more than {_MOST_BYTES} bytes")
     *lines, run.buffer = (run.buffer + data).split(b"\n")
     try:
         for line in lines:
             _take(run, reading, *json.loads(line, object_hook=Facts))
-    except (ValueError, TypeError):  # a vendor's library wrote into descriptors that are not its own
-        if run.remaining:
-            probe = run.busy[0] if run.busy else run.remaining[0]
-            reading.problems[probe] = "the probe's process wrote garbage"
-        os.kill(run.pid, child.SIGKILL)
-        return False
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        # A vendor's library wrote into descriptors that are not its own.
+        return _cut_off(run, reading, "wrote garbage")
     run.since = time.monotonic()
     if not run.remaining:
         run.patience_s = _END_S  # all is told: if somebody keeps the pipe open, that is not our concern
     return True
+
+
+def _cut_off(run: _GroupRun, reading: Reading, what: str) -> bool:
+    """End a child of which nothing more is believed; False, as at its own end."""
+    if run.remaining:
+        reading.problems[run.at_work] = f"the probe's process {what}"
+    os.kill(run.pid, child.SIGKILL)
+    return False
 
 
 def _take(run: _GroupRun, reading: Reading, what: str, probe: str, key: str, payload: Any) -> None:
@@ -198,12 +210,11 @@ def _finish(
     status = child.reap(run.pid)
     if not run.remaining:
         return
-    probe = run.busy[0] if run.busy else run.remaining[0]
+    probe = run.at_work
     if status is None:
         _note_hang(reading, Hang(probe, "", run.pid, confirmed=True), request)
         status = child.SIGKILL
-    died = f"signal {status & 127}" if status & 127 else f"status {status >> 8}"
-    reading.problems.setdefault(probe, f"the probe's process died ({died})")
+    reading.problems.setdefault(probe, f"the probe's process died ({child.ended(status)})")
     reading.facts.pop(probe, None)
     run.remaining = [name for name in run.remaining if name != probe]
     if run.remaining:

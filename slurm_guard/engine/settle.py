@@ -155,7 +155,10 @@ def later(this: Run) -> None:
             this.log(f"what waits was not carried out: {type(error).__name__}: {error}", syslog.ERROR)
         shipping.quietly(this)  # the records of what was done
 
-    child.detach(work)
+    try:
+        child.detach(work)
+    except OSError as error:
+        this.log(f"what waits is left to the next run: {type(error).__name__}: {error}", syslog.ERROR)
 
 
 def _carry_out(this: Run) -> None:

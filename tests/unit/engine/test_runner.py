@@ -184,13 +184,32 @@ def test_facts_that_were_told_count_whoever_keeps_the_pipe_open(
         done.touch()
 
 
+def test_a_probe_that_tells_without_end_is_cut_off_and_the_rest_is_read(
+    probe: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_MOST_BYTES", 1000)
+    probe("a", read=lambda places, request: "x" * 5000)
+    probe("b", read=lambda places, request: 7)
+    reading = read(["a", "b"])
+    assert reading.problems == {"a": "the probe's process told more than 1000 bytes"}
+    assert reading.facts == {"b": 7}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage\n{\n",
+        b'["start","a","",0]\n["item","b","",1]\n["facts","b","",7]\n["item","b","",1]\n',
+        b"7\n",
+    ],
+)
 def test_a_library_that_writes_into_our_pipe_is_garbage_and_the_rest_is_read(
-    probe: Callable[..., None],
+    probe: Callable[..., None], garbage: bytes
 ) -> None:
     def scribble(*_: object) -> dict[str, int]:
         for descriptor in range(3, 64):
             with contextlib.suppress(OSError):
-                os.write(descriptor, b"garbage\n{\n")
+                os.write(descriptor, garbage)
         return {"count": 8}
 
     probe("a", read=scribble)

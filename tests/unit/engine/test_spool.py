@@ -1,4 +1,4 @@
-"""The spool holds its bounds, gives up what matters least, and lets nothing odd keep a record from the disk."""
+"""The spool holds its bounds, gives up what matters least, and no odd thing keeps a record from the disk."""
 
 from __future__ import annotations
 

@@ -61,6 +61,18 @@ def test_a_child_left_behind_is_known_while_it_lives(places: Places) -> None:
     assert node_state.load(places, "b").still_hanging() == []
 
 
+def test_a_zombie_hangs_no_more(places: Places) -> None:
+    """Its parent is gone, and a container's first process may not reap what it is given."""
+    pid, pipe = child.spawn(lambda end: time.sleep(60))
+    node_state.save(places, node_state.load(places, "b"), [Hang("mounts", "/scratch", pid, confirmed=True)])
+    os.kill(pid, child.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert child.describe(pid)[0] == "Z"
+    assert node_state.load(places, "b").still_hanging() == []
+    os.waitpid(pid, 0)
+    os.close(pipe)
+
+
 def test_history_keeps_the_last_runs_of_what_was_judged() -> None:
     state = node_state.NodeState("b")
     state.note_seen({"ib_link.down mlx5_0/1"}, {"ib_link"}, 3)
