@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
     "resume": Entry("resume", "resume", "Return a node that slurm_guard drained to service."),
     "check": Entry("check", "app", "List, explain and run health checks."),
     "ingest": Entry("ingest", "ingest", "Take run records of one or many nodes into the store."),
+    "ship": Entry("ship", "ship", "Send this node's records to the collector now, and fetch its plan."),
     "config": Entry("config", "app", "Check, show and apply the configuration."),
     "doctor": Entry("doctor", "doctor", "Look for what keeps slurm_guard from working on this host."),
     "init": Entry("init", "init", "Set slurm_guard up on this host, showing every change first."),

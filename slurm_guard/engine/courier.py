@@ -202,13 +202,22 @@ def _words(error: OSError) -> str:
     return f"{error.strerror or str(error) or kind}; is the collector running?"
 
 
-def told(reply: Reply) -> str:
-    """What an answer that is no success says, in one line for a person."""
+def is_protocol(reply: Reply) -> bool:
+    """True if an answer that is no success is one of the collector's, not of some other server."""
+    return _error(reply) is not None
+
+
+def _error(reply: Reply) -> str | None:
     import json
 
     try:
-        said = json.loads(reply.body)["error"]
+        return str(json.loads(reply.body)["error"])
     except (ValueError, LookupError, TypeError, RecursionError):
-        said = ""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(said)[:400]).split())
+        return None
+
+
+def told(reply: Reply) -> str:
+    """What an answer that is no success says, in one line for a person."""
+    said = _error(reply) or ""
+    text = " ".join("".join(c if c.isprintable() else " " for c in said[:400]).split())
     return f"HTTP {reply.status}{': ' + text if text else ''}"

@@ -26,17 +26,19 @@ def hash_on_disk(places: Places, node: str) -> str:
 
 
 def fetch(places: Places, to: Destination, node: str, have: str, seconds: float) -> str:
-    """Ask for the plan; the hash of the one that was put in place, empty if `have` is still the one.
+    """Ask for the plan; the hash of the one that was put in place.
 
+    It is empty if `have` is still the one, or if the collector has none.
     Raises CollectorError (no usable answer, a wrong signature, a plan that this version cannot read),
     MungeError, or OSError (the disk); the plan on disk is untouched then.
     """
     headers, once = signing.sign_request(to, "GET", PATH, node, b"")
     if have:
         headers["If-None-Match"] = f'"{have}"'
-    asked = {"seconds": seconds, "largest": plans.LARGEST, "ca_file": to.ca_file}
-    reply = courier.request(to.url, "GET", PATH, headers, **asked)  # type: ignore[arg-type]
-    if reply.status == 304:
+    reply = courier.request(
+        to.url, "GET", PATH, headers, seconds=seconds, largest=plans.LARGEST, ca_file=to.ca_file
+    )
+    if reply.status == 304 or (reply.status == 404 and courier.is_protocol(reply)):
         return ""
     if reply.status != 200:
         raise CollectorError(f"the collector gave no plan: {courier.told(reply)}", reply.status)

@@ -153,6 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._misbehave(word)
         elif self.headers["If-None-Match"] == f'"{self.collector.plan_hash}"':
             self._status(304, {})
+        elif not self.collector.plan_hash:
+            self._status(404, {})
         else:
             content = {"v": 1, "nonce": said["nonce"]}
             content["digest"] = hashlib.sha256(self.collector.plan).hexdigest()
