@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 
 #: States in which a run has ended.
 FINAL = frozenset(
-    ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-     "REQUEUED", "REVOKED", "TIMEOUT")
+    ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+     "OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REQUEUED", "REVOKED", "TIMEOUT")
 )  # fmt: skip
+#: States in which Slurm tells when a run will start or end at the latest, and an exit code that says nothing.
+_ENDLESS = frozenset(
+    ("CONFIGURING", "PENDING", "REQUEUE_HOLD", "RESIZING", "RUNNING", "SIGNALING", "STOPPED", "SUSPENDED")
+)
 #: A run on record and one in accounting are the same if they start within this.
 _NEAR_MS = 10 * 60_000
+#: The only one of each is the same too, unless an id was recycled: a cloud's node may boot for an hour.
+_SAME_ID_MS = 86_400_000
 #: What is the same in all runs of a job.
 _OF_THE_JOB = ("user", "account", "name", "partition")
 
@@ -122,7 +128,7 @@ def _matched(rows: list[Told], runs: Sequence[JobRun]) -> dict[int, Told]:
     A single one that counts its restarts (slurmctld tells of the last run only) must agree in that count.
     """
     if len(rows) == 1:
-        fitting = [position for position, run in enumerate(runs) if _counts_agree(rows[0], run)]
+        fitting = [position for position, run in enumerate(runs) if _may_be(rows[0], run)]
         if len(fitting) == 1 and (len(runs) == 1 or rows[0].restarts is not None):
             return {fitting[0]: rows[0]}
         runs_left = set(fitting)
@@ -131,7 +137,10 @@ def _matched(rows: list[Told], runs: Sequence[JobRun]) -> dict[int, Told]:
     return _nearest(rows, runs, runs_left)
 
 
-def _counts_agree(one: Told, run: JobRun) -> bool:
+def _may_be(one: Told, run: JobRun) -> bool:
+    """False for another run than the one on record, or another job: ids are recycled."""
+    if one.start is not None and abs(one.start - run.opened) > _SAME_ID_MS:
+        return False
     if one.restarts is None or run.restart is None or not run.first.restart_sure:
         return True
     return one.restarts == run.restart
@@ -155,12 +164,14 @@ def _nearest(rows: list[Told], runs: Sequence[JobRun], allowed: set[int]) -> dic
 
 def _told(one: Mapping[str, Any]) -> Told:
     words = str(one.get("state") or "").split()
+    state = words[0].upper().rstrip("+") if words else ""
+    goes_on = state in _ENDLESS
     return Told(
-        state=words[0].upper().rstrip("+") if words else "",
-        exit=_exit(one.get("exit_code"), one.get("exit_signal")),
+        state=state,
+        exit="" if goes_on else _exit(one.get("exit_code"), one.get("exit_signal")),
         submit=_time(one.get("submit_time")),
-        start=_time(one.get("start_time")),
-        end=_time(one.get("end_time")),
+        start=None if state == "PENDING" else _time(one.get("start_time")),
+        end=None if goes_on else _time(one.get("end_time")),
         restarts=one.get("restarts") if isinstance(one.get("restarts"), int) else None,
         user=str(one.get("user") or ""),
         account=str(one.get("account") or ""),

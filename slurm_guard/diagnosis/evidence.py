@@ -41,15 +41,20 @@ class Evidence:
 
     @property
     def blame(self) -> str:
-        """Whose fault the finding is: its own word, else by its tier."""
-        return self.finding.blame or ("job" if self.finding.tier == "JOB" else "node")
+        """Whose fault the finding is: its own word, else by its tier.
+
+        What "the job" left on a node before this one began was another job.
+        """
+        blame = _blame(self.finding)
+        return "node" if blame == "job" and self.phase == BEFORE else blame
 
     @property
-    def key(self) -> tuple[int, int, int, int, int]:
+    def key(self) -> tuple[int, ...]:
         """Orders evidence, the likeliest first cause first."""
         return (
             int(self.echo),
             -rules.GRADES.index(self.grade),
+            int(self.finding.fault in rules.AFTERMATH),
             rules.tier_rank(self.finding.tier),
             0 if self.finding.status == FAIL else 1,
             self.at,
@@ -91,8 +96,27 @@ def _of_share(share: NodeShare) -> Iterator[Evidence]:
     seen += [(one, AFTER) for one in share.after]
     for run, phase in seen:
         for finding in run.findings if run is not None else ():
-            if run is not None and finding.status in (FAIL, TIMEOUT, WARN) and finding.tier != "NOTE":
+            if run is None or finding.status not in (FAIL, TIMEOUT, WARN) or finding.tier == "NOTE":
+                continue
+            if not _is_of_another_job(share, run, finding, phase):
                 yield _judge(share, run, finding, phase, before)
+
+
+def _is_of_another_job(share: NodeShare, run: RunRow, finding: FindingRow, phase: str) -> bool:
+    """True for what some application did to a GPU before this job began or after it had ended."""
+    if not finding.event or _blame(finding) != "job":
+        return False
+    at, own = _when(finding, run), share.allocation
+    return phase == BEFORE or _is_before(share, at) or (own.closed is not None and at > own.closed)
+
+
+def _blame(finding: FindingRow) -> str:
+    return finding.blame or ("job" if finding.tier == "JOB" else "node")
+
+
+def _is_before(share: NodeShare, at: int) -> bool:
+    """True for a time before the job began on this node, as far as that is on record."""
+    return share.allocation.opened_sure and at < share.allocation.opened
 
 
 def _judge(
@@ -153,6 +177,9 @@ def _weigh_phase(one: Evidence, share: NodeShare, before: set[tuple[str, str]]) 
         one.reasons.append("the prolog refused the job for it")
     elif one.phase == BEFORE:
         _limit(one, "medium", _let_in(share.prolog, one.finding))
+    elif one.finding.event and _is_before(share, one.at):
+        one.phase = BEFORE
+        _limit(one, "medium", "it happened before the job began, and was first seen after that")
     elif one.phase == AFTER:
         _limit(one, "medium", "it was first seen within 5 minutes after the job's end")
     elif known and not one.finding.event:

@@ -20,6 +20,9 @@ HISTORY_MS = 7 * 86_400_000
 #: Faults that follow another one (a killed process, a torn channel): never a first cause.
 ECHOES = frozenset(("gpu_xid.45", "gpu_xid.43"))
 
+#: What a job that ended badly for another reason leaves behind: a cause only where nothing else is one.
+AFTERMATH = frozenset(("gpu_processes.leftover", "gpu_processes.memory"))
+
 #: How strongly evidence speaks, weakest first.
 GRADES = ("weak", "medium", "strong")
 CONFIDENCE = {"strong": "high", "medium": "medium", "weak": "low"}
@@ -67,6 +70,9 @@ STATES = {
         "node", "medium", "A node did not boot for the job", "yes", "Slurm takes another node",
     ),
 }  # fmt: skip
+
+#: States that say themselves why the run ended: only strong evidence explains it better.
+TELLING = frozenset(("CANCELLED", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"))
 
 #: Is it safe to resubmit, and why, by blame; for `node` it depends on whether the node is still in service.
 SAFE = {

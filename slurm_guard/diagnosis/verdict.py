@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from slurm_guard.store.fleet import Elsewhere, Peers
     from slurm_guard.store.model import ActionRow, JobRun
 
+#: A drain so long before a job's start may still have met it on its way.
+_RACE_MS = 60_000
+
 
 class Fleet(Protocol):
     """What a verdict asks about other nodes and jobs."""
@@ -75,7 +78,7 @@ def _first_cause(causes: list[Evidence], told: Told, run: JobRun) -> Evidence | 
         # A job that ended well needs no explanation, but a broken node beneath it must be named.
         is_broken = first.grade != "weak" and rules.tier_rank(first.finding.tier) == 0
         return first if is_broken else None
-    if told.state in ("OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "CANCELLED") and first.grade != "strong":
+    if told.state in rules.TELLING and first.grade != "strong":
         return None
     return first
 
@@ -83,7 +86,8 @@ def _first_cause(causes: list[Evidence], told: Told, run: JobRun) -> Evidence | 
 def _succeeded(told: Told, run: JobRun) -> bool:
     if any(share.prolog is not None and share.prolog.refused for share in run.shares):
         return False
-    return told.succeeded if told.state else run.exit_code == "0:0"
+    # Accounting lags behind: a run that it calls RUNNING may have an epilog already.
+    return told.succeeded if told.ended else run.exit_code == "0:0"
 
 
 def _from_evidence(first: Evidence, told: Told, run: JobRun, fleet: Fleet) -> Verdict:
@@ -148,12 +152,18 @@ def _ask_history(verdict: Verdict, first: Evidence, fleet: Fleet) -> None:
 
 
 def _share_blame(verdict: Verdict, first: Evidence) -> None:
-    """A job's fault that the whole node shows, while several jobs run there, blames none and names all."""
-    if verdict.blame == "job" and first.given is not True and first.shared_with:
-        jobs = ", ".join(str(job) for job in first.shared_with)
-        verdict.blame = "unknown"
-        verdict.confidence = "low"
-        verdict.why.append(f"it is node-wide and other jobs ran there too ({jobs}): one of them, or this one")
+    """A job's fault that is not on this job's device blames no job; all that ran there are named."""
+    if verdict.blame != "job" or first.given is True or (first.given is None and not first.shared_with):
+        return
+    jobs = ", ".join(str(job) for job in first.shared_with)
+    others = f"other jobs ran there too ({jobs})" if jobs else "no other job is on record there"
+    verdict.blame = "unknown"
+    verdict.confidence = "low"
+    verdict.why.append(
+        f"another job's device, and {others}"
+        if first.given is False
+        else f"it is node-wide and {others}: one of them, or this one"
+    )
 
 
 def _from_state(run: JobRun, told: Told, missing: Sequence[Missing]) -> Verdict:
@@ -210,7 +220,8 @@ def _safe(verdict: Verdict, first: Evidence | None, run: JobRun, told: Told, fle
     if first is not None and first.refusal:
         return _requeued(run, told)
     change = fleet.last_change(node) if node else None
-    if change is not None and change.action == "drain":
+    # A node that was drained when the job was started on it has been put back since, by somebody else.
+    if change is not None and change.action == "drain" and change.at >= run.opened - _RACE_MS:
         return "yes", f"{node} is out of service, so the job gets another node"
     if change is not None and first is not None and change.at > first.at:
         return "yes", f"{node} has been put back in service since"

@@ -83,6 +83,23 @@ def test_what_accounting_told(accounting: Any, state: str, code: str, problem: s
     assert bool(told.problem) == bool(problem)
 
 
+@pytest.mark.parametrize("minutes", [-90 * 1440, 90 * 1440])
+def test_a_recycled_id_in_accounting_is_another_job(minutes: float) -> None:
+    (told,) = told_by({"state": "FAILED", "exit_code": "1:0", "start_time": at(minutes)}, [job_run()])
+    assert (told.state, told.exit) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "end", "code"),
+    [("RUNNING", True, False, ""), ("PENDING", False, False, ""), ("COMPLETING", True, True, "0:0")],
+)
+def test_what_is_only_expected_of_a_run_is_not_told(state: str, start: bool, end: bool, code: str) -> None:
+    """slurmctld tells when a run will begin or end at the latest, and an exit code of 0:0."""
+    said = {"state": state, "exit_code": "0:0", "start_time": at(0), "end_time": at(600)}
+    (told,) = told_by(said, [job_run()])
+    assert (told.start is not None, told.end is not None, told.exit) == (start, end, code)
+
+
 def test_runs_of_accounting_meet_those_on_record_by_time() -> None:
     said = [
         {"state": name, "start_time": at(minute)} for name, minute in (("COMPLETED", 100), ("NODE_FAIL", 0))

@@ -33,6 +33,8 @@ OOM = finding(
 HUNG = finding(
     "fs_mounts.hung", "timeout", "/scratch", blame="storage", scope="shared", message="/scratch hangs"
 )
+FOREIGN = finding("gpu_processes.foreign", device="gpu3", blame="job", tier="DRAIN")
+LEFT = finding("gpu_processes.leftover", device="gpu3", blame="job", tier="DRAIN")
 LINK = finding("ib_link.down", device="mlx5_2/1", blame="node")
 SLOW = finding("ib_errors.symbol", "warn", "mlx5_0/1", tier="WARN", blame="fabric")
 
@@ -45,6 +47,7 @@ class Fleet:
     failed: list[str] = field(default_factory=list)
     others: dict[int, str] = field(default_factory=dict)
     is_drained: bool = False
+    drained: int = ms(60)
     resumed: int = 0
 
     def peers(self, one: Evidence) -> Peers:
@@ -57,9 +60,8 @@ class Fleet:
         if not self.is_drained and not self.resumed:
             return None
         what = "drain" if self.is_drained else "resume"
-        return ActionRow(
-            1, node, self.resumed, what, "x", "", "SG:x", "done", "", "", 2, None, "epilog", None, None
-        )
+        when = self.drained if self.is_drained else self.resumed
+        return ActionRow(1, node, when, what, "x", "", "SG:x", "done", "", "", 2, None, "epilog", None, None)
 
 
 def hooks(*at_end: Any, before: Any = (), between: Any = (), after: Any = (), gpus: str = "01234567", node: str = "gx1",
@@ -130,6 +132,18 @@ CASES: dict[str, tuple[list[dict[str, Any]], Any, Fleet, tuple[str, str, str], s
     "an event long before the end": (hooks(between=((20, XID79),)), FAILED, Fleet(), ("node", "medium", "exclude"), "earlier than"),
     "seen right after the end": (hooks(after=((63, LINK),)), FAILED, Fleet(passed=["gx2"]), ("node", "medium", "exclude"), "after the job's end"),
     "seen long after the end": (hooks(after=((70, LINK),)), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "an application's event before the job began": (hooks(between=((2, {**XID31, "since": at(-3)}),), end=9), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "an application's event that the prolog saw": (hooks(before=(XID31,)), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "an application's event in the next job": (hooks(after=((63, {**XID31, "since": at(62)}),)), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
+    "an application's event told after the end": (hooks(after=((63, {**XID31, "since": at(59)}),)), FAILED, Fleet(), ("job", "medium", "no"), "gpu_xid.31"),
+    "a node's event before the job began": (hooks(between=((2, {**XID79, "since": at(-3)}),), end=9), FAILED, Fleet(), ("node", "medium", "exclude"), "before the job began"),
+    "another job's process, seen by the prolog": (hooks(before=(FOREIGN,)), FAILED, Fleet(), ("node", "medium", "exclude"), "gpu_processes.foreign"),
+    "what a crash left behind": (hooks(LEFT, XID31), FAILED, Fleet(), ("job", "high", "no"), "gpu_xid.31"),
+    "a process left behind, and nothing else": (hooks(LEFT), FAILED, Fleet(), ("job", "high", "no"), "gpu_processes.leftover"),
+    "a job's fault on another job's GPU": (hooks(XID31, gpus="01"), FAILED, Fleet(), ("unknown", "low", "unknown"), "another job's device"),
+    "a drain from before the job": (hooks(LOST), FAILED, Fleet(is_drained=True, drained=ms(-90)), ("node", "high", "exclude"), "gpu3"),
+    "Slurm: a deadline, and a warning": (hooks(SLOW), state("DEADLINE", "0:15"), Fleet(), ("job", "medium", "no"), "deadline"),
+    "accounting lags behind the epilog": (hooks(exit_code="0:0"), state("RUNNING"), Fleet(), ("none", "high", "yes"), "ended well"),
     "nothing seen": (hooks(), FAILED, Fleet(), ("unknown", "low", "unknown"), "no hook saw a fault"),
     "nothing seen and nothing told": (hooks(exit_code="137:0"), None, Fleet(), ("unknown", "low", "unknown"), "137:0"),
     "ended well": (hooks(exit_code="0:0"), state("COMPLETED"), Fleet(), ("none", "high", "yes"), "no fault is on record"),
@@ -172,6 +186,7 @@ def refused(*findings: dict[str, Any]) -> list[dict[str, Any]]:
         (HUNG, Fleet(passed=["gx2"]), "node"),
         (HUNG, Fleet(failed=["gx2", "gx3"]), "storage"),
         ({**LOST, "blame": "unknown"}, Fleet(), "node"),
+        (FOREIGN, Fleet(), "node"),
     ],
 )
 def test_a_refusal_is_the_nodes_unless_many_share_the_cause(
