@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from slurm_guard.core import check as registry
-from slurm_guard.core.outcome import FAIL, SKIP, TIMEOUT, UNKNOWN, CheckResult, Facts, Finding
+from slurm_guard.core.outcome import FAIL, SKIP, STATUSES, TIMEOUT, UNKNOWN, CheckResult, Facts, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from slurm_guard.core.plan import Plan
     from slurm_guard.engine.runner import Hang, Reading
 
+#: Of one check in one run: a check that finds something new for ever must not fill memory and disk.
+MOST_FINDINGS = 500
+
 
 def enabled(plan: Plan, hook: str, only: list[str] | None = None) -> tuple[list[Check], list[CheckResult]]:
     """The checks that this hook runs, and a result `unknown` for each that cannot be loaded."""
@@ -22,11 +27,10 @@ def enabled(plan: Plan, hook: str, only: list[str] | None = None) -> tuple[list[
     for name in wanted:
         try:
             loaded = registry.load(name)
+            if only is not None or hook in loaded.hooks:
+                checks.append(loaded())
         except Exception as error:  # a truncated module, half an upgrade: our own trouble, never the node's
             broken.append(_unknown(name, f"the check could not be loaded: {type(error).__name__}: {error}"))
-            continue
-        if only is not None or hook in loaded.hooks:
-            checks.append(loaded())
     return checks, broken
 
 
@@ -37,11 +41,13 @@ def judge_all(checks: list[Check], reading: Reading, plan: Plan, expect: Expecta
 
 def _judge(check: Check, reading: Reading, plan: Plan, expect: Expectation) -> CheckResult:
     try:
-        findings = list(_findings(check, reading, plan, expect))
+        found = islice(_findings(check, reading, plan, expect), MOST_FINDINGS + 1)
+        findings = [_complete(one, check, expect) for one in found]
     except Exception as error:  # law 1: a bug in a check is `unknown`
         return _unknown(check.name, f"the check broke: {type(error).__name__}: {error}")
-    for finding in findings:
-        _complete(finding, check, expect)
+    if len(findings) > MOST_FINDINGS:
+        text = f"more than {MOST_FINDINGS} findings: the rest was left out"
+        findings[MOST_FINDINGS:] = _unknown(check.name, text).findings
     return CheckResult(check.name, findings)
 
 
@@ -76,12 +82,15 @@ def parameters(check: Check, plan: Plan) -> Facts:
     return found
 
 
-def _complete(finding: Finding, check: Check, expect: Expectation) -> None:
-    registry.complete(finding, type(check))
+def _complete(found: Any, check: Check, expect: Expectation) -> Finding:
+    if not isinstance(found, Finding) or found.status not in STATUSES:
+        raise TypeError(f"{found!r} is no finding with one of the statuses {', '.join(STATUSES)}"[:300])
+    finding = registry.complete(found, type(check))
     fault = type(check).fault(finding.code)
     if fault.grace and expect.run.in_grace and finding.status in (FAIL, TIMEOUT):
         finding.status = UNKNOWN
         finding.message += f" ({expect.run.uptime_s:.0f} s after boot: not judged yet)"
+    return finding
 
 
 def _unknown(name: str, message: str) -> CheckResult:
