@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from slurm_guard.cli import output
 from slurm_guard.core.errors import SetupError, StoreError
+from slurm_guard.engine.destination import destination
 from slurm_guard.ingest import ingest_folder
 from slurm_guard.store import open_store
 
@@ -82,7 +83,8 @@ def _check_readable(folder: Path) -> None:
 
 
 def _ingest(store: Store, host: Host) -> None:
-    done = ingest_folder(store, host.places.spool)
+    # What the collector has not acknowledged yet is still to be sent: it is read here and stays.
+    done = ingest_folder(store, host.places.spool, remove=destination(host.places, host.plan) is None)
     if done.set_aside:
         path, reason = done.set_aside[0]
         files = output.count(len(done.set_aside), "file")

@@ -29,6 +29,17 @@ def test_the_local_spool_is_ingested_before_an_answer(
     assert list((root / "var/lib/slurm-guard/spool").glob("*.json")) == []
 
 
+def test_what_is_still_to_be_sent_is_read_and_stays(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"))
+    (root / "etc/slurm-guard").mkdir(parents=True, exist_ok=True)
+    (root / "etc/slurm-guard/node.json").write_text('{"collector": {"url": "http://head:9427"}}')
+    for _ in range(2):
+        assert [one["node"] for one in answer(capsys, root, 0, "nodes")["nodes"]] == ["n1"]
+    assert len(list((root / "var/lib/slurm-guard/spool").glob("*.json"))) == 1
+
+
 @pytest.mark.parametrize(
     ("command", "code"), [(["nodes"], 0), (["drains"], 0), (["node", "n1"], 20), (["job", "12"], 20)]
 )
@@ -68,7 +79,7 @@ def test_a_spool_that_cannot_be_ingested_is_said_and_the_store_still_answers(
     put(root, run_record("n1"))
     assert run(root, "nodes") == 0
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise StoreError("store.sqlite: the disk is full")
 
     monkeypatch.setattr(results, "ingest_folder", full)
