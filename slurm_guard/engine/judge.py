@@ -27,10 +27,12 @@ def enabled(plan: Plan, hook: str, only: list[str] | None = None) -> tuple[list[
     for name in wanted:
         try:
             loaded = registry.load(name)
-            if only is not None or hook in loaded.hooks:
-                checks.append(loaded())
+            made = loaded() if only is not None or hook in loaded.hooks else None
         except Exception as error:  # a truncated module, half an upgrade: our own trouble, never the node's
             broken.append(_unknown(name, f"the check could not be loaded: {type(error).__name__}: {error}"))
+            continue
+        if made is not None:
+            checks.append(made)
     return checks, broken
 
 

@@ -18,7 +18,7 @@ LATE = {"settle.py", "act.py"}
 #: Cheap enough, or needed by every hook, to be imported at load time. Others belong inside a function.
 CHEAP = {
     "__future__", "collections.abc", "contextlib", "ctypes", "errno", "fcntl", "fnmatch", "gc",
-    "importlib", "io", "json", "math", "os", "re", "select", "signal", "socket", "stat",
+    "importlib", "io", "itertools", "json", "math", "os", "re", "select", "signal", "socket", "stat",
     "struct", "sys", "time", "zlib",
 }  # fmt: skip
 
