@@ -139,7 +139,7 @@ def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: Histor
     if how.action == "tell":
         return f"tier {tier}; a rule lets this fault only be told"
     key = finding.fault, finding.device or ""
-    needed, of = _runs_needed(finding, plan, how, history)
+    needed, of = runs_needed(finding, plan, how, history)
     seen = 1 + sum(history.seen.get(key, [])[-(of - 1) :] if of > 1 else [])
     if seen < needed:
         return f"seen in {seen} run(s), {needed} of {of} are needed"
@@ -149,7 +149,7 @@ def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: Histor
     return f"tier {tier}; quiet hours until {until}" if until else ""
 
 
-def _runs_needed(finding: Finding, plan: Plan, how: rules.Treatment, history: History) -> tuple[int, int]:
+def runs_needed(finding: Finding, plan: Plan, how: rules.Treatment, history: History) -> tuple[int, int]:
     """M and N of "seen in M of N runs". An event is seen in one run only, so no rule can ask for more."""
     if finding.status != TIMEOUT and finding.event:
         return 1, 1
