@@ -87,6 +87,14 @@ class CommandGateway(Gateway):
             _nothing_told(wanted)
         return found if wanted is None else [node for node in found if node.name in wanted]
 
+    def addresses(self, deadline: float = DEADLINE_S) -> dict[str, tuple[str, str]]:
+        """NodeAddr and NodeHostName of every node, by NodeName, from one call; nodes in no partition too."""
+        text, _ = self._ask("scontrol", ["show", "node", "-a", "-o"], deadline)
+        found = parse_text.addresses(text)
+        if not found:
+            raise SlurmError("scontrol told of no node's address; expected every node of the cluster")
+        return found
+
     def drain(self, name: str, reason: str, deadline: float = DEADLINE_S) -> None:
         """See Gateway. The reason is cleaned; one node a call, as Slurm drains half of a bad list."""
         text = reasons.clean(reason)

@@ -210,3 +210,22 @@ def _texts(told: dict[str, str], fields: dict[str, str]) -> dict[str, Any]:
     found = {ours: values.text(told[theirs]) for ours, theirs in fields.items()}
     found["nodes"] = "" if found["nodes"].startswith("None assigned") else found["nodes"]
     return found
+
+
+_NAMED = re.compile(r"NodeName=(\S+) ")
+_ADDRESS, _HOST = re.compile(r" NodeAddr=(\S+)"), re.compile(r" NodeHostName=(\S+)")
+
+
+def addresses(text: str) -> dict[str, tuple[str, str]]:
+    """NodeAddr and NodeHostName by NodeName, from `scontrol show node -o`; the NodeName where one is missing.
+
+    The first word of a line that says so counts: what admins write (comment, reason) comes behind it.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for line in text.splitlines():
+        named = _NAMED.match(line)
+        if named is None or named[1] in found:
+            continue
+        address, host = _ADDRESS.search(line), _HOST.search(line)
+        found[named[1]] = (address[1] if address else named[1], host[1] if host else named[1])
+    return found
