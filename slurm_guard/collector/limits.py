@@ -29,8 +29,8 @@ HEAD_S, CONNECTION_S = 10.0, 150.0
 PER_NODE, FAILURES_PER_ADDRESS = 60, 120
 #: Records that wait for the store.
 MOST_WAITING = 10_000
-#: A request is answered, or told to come back, after so long.
-COMMIT_WAIT_S = 45.0
+#: A request is answered, or told to come back, after so long: a shipper gives up a little later.
+COMMIT_WAIT_S = 15.0
 _MOST_KEYS = 50_000
 
 
