@@ -55,10 +55,17 @@ def _of_share(share: NodeShare, ended: bool) -> Iterator[Missing]:
         yield Missing(share.node, "prolog", _NO_PROLOG)
     if share.epilog is None and ended:
         yield Missing(share.node, "epilog", _NO_EPILOG)
-    closed = share.allocation.closed
-    if closed is not None and not share.between and closed - share.allocation.opened > SILENCE_MS:
-        minutes = round((closed - share.allocation.opened) / 60_000)
-        yield Missing(share.node, "between", f"no health check in {minutes} minutes of the job", gap=False)
+    silent = _silent(share)
+    if silent:
+        yield Missing(share.node, "between", silent, gap=False)
+
+
+def _silent(share: NodeShare) -> str:
+    """That a job ran for long without any health check: they do not run beside jobs, or the node hung."""
+    since, until = share.silence or (0, 0)
+    if until - since <= SILENCE_MS:
+        return ""
+    return f"no health check in {round((until - since) / 60_000)} minutes of the job"
 
 
 def _partly(run: RunRow) -> Iterator[Missing]:

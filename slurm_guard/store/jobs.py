@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, select
 
 from slurm_guard.store import queries, schema
 from slurm_guard.store.model import CLEAN, Allocation, JobRun, NodeShare, RunRow
@@ -119,21 +119,35 @@ def _load_share(
     share.epilog = hooks.get(own.epilog_run or 0)
     start, end = (own.opened if own.opened_sure else run.opened), own.closed
     table = schema.runs
-    on_node = (table.c.node_id == node, table.c.kind == "run")
-    others = or_(table.c.id.not_in([one for one in (own.prolog_run, own.epilog_run) if one]))
+    others = table.c.id.not_in([one for one in (own.prolog_run, own.epilog_run) if one])
+    on_node = (table.c.node_id == node, table.c.kind == "run", others)
     within = queries.at(table.c.started, start, end)
-    counted = select(table.c.status, func.count()).where(*on_node, others, within).group_by(table.c.status)
+    counted = select(table.c.status, func.count()).where(*on_node, within).group_by(table.c.status)
     share.between = dict(connection.execute(counted).tuples().all())
     not_clean = table.c.status.not_in(CLEAN)
-    share.events = queries.runs(connection, table.c.node_id == node, others, within, not_clean)
+    share.events = queries.runs(connection, *on_node, within, not_clean)
     if end is not None:
         after = queries.at(table.c.started, end + 1, end + AFTER_MS)
-        share.after = queries.runs(connection, table.c.node_id == node, others, after, not_clean)
+        share.after = queries.runs(connection, *on_node, after, not_clean)
+        share.silence = queries.longest_silence(connection, node, start, end)
     queries.with_findings(connection, (*share.events, *share.after))
     queries.with_samples(connection, share.events)
     _load_actions(connection, share, node, start)
-    overlapping = queries.overlapping(connection, node, start, end)
-    share.neighbours = [one for one in overlapping if one.job_id != own.job_id]
+    share.neighbours = _neighbours(connection, share, node, start)
+
+
+def _neighbours(connection: Connection, share: NodeShare, node: int, start: int) -> list[Allocation]:
+    """Other jobs on the node at the same time. One that never ended there is over since the next boot."""
+    own = share.allocation
+    found = [
+        one for one in queries.overlapping(connection, node, start, own.closed) if one.job_id != own.job_id
+    ]
+    boots = {run.boot_id for run in (share.prolog, share.epilog) if run is not None}
+    doubtful = [one.prolog_run for one in found if one.closed is None and one.opened < start]
+    if not boots or not doubtful:
+        return found
+    known = queries.boots_of(connection, doubtful)
+    return [one for one in found if known.get(one.prolog_run or 0, "") in {"", *boots}]
 
 
 def _load_actions(connection: Connection, share: NodeShare, node: int, start: int) -> None:

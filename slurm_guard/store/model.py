@@ -168,7 +168,8 @@ class NodeShare:
 
     `between` counts the other runs on the node by status, `events` are those among them that were not
     clean; `after` are not-clean runs within the five minutes after the end. `actions` is what was done on
-    the node from the start until half an hour after the end, oldest first.
+    the node from the start until half an hour after the end, oldest first. `silence` is the longest time
+    in which no run began, None for a share that has not ended.
     """
 
     allocation: Allocation
@@ -179,6 +180,7 @@ class NodeShare:
     after: list[RunRow] = field(default_factory=list)
     neighbours: list[Allocation] = field(default_factory=list)
     actions: list[ActionRow] = field(default_factory=list)
+    silence: tuple[int, int] | None = None
 
     @property
     def node(self) -> str:

@@ -180,6 +180,26 @@ def first_run(connection: Connection, nodes: Sequence[int], since: int, until: i
     return found
 
 
+def longest_silence(connection: Connection, node: int, start: int, end: int) -> tuple[int, int]:
+    """The longest time within [start, end] in which no run of a node began."""
+    where = (_runs.c.node_id == node, _runs.c.kind == "run", at(_runs.c.started, start, end))
+    earlier = func.lag(_runs.c.started, 1, start).over(order_by=_runs.c.started)
+    steps = select(earlier.label("since"), _runs.c.started.label("until")).where(*where).subquery()
+    longest = select(steps).order_by((steps.c.until - steps.c.since).desc()).limit(1)
+    found = connection.execute(longest).tuples().all()
+    last = connection.scalar(select(func.max(_runs.c.started)).where(*where)) or start
+    return max((*found, (last, end)), key=lambda step: step[1] - step[0])
+
+
+def boots_of(connection: Connection, runs_: Iterable[int | None]) -> dict[int, str]:
+    """The boot id of some runs, by the number of their row."""
+    query = select(_runs.c.id, _boots.c.boot_id).join(_boots, _boots.c.id == _runs.c.boot)
+    found: dict[int, str] = {}
+    for some in chunks([one for one in runs_ if one is not None]):
+        found.update(connection.execute(query.where(_runs.c.id.in_(some))).tuples().all())
+    return found
+
+
 def at(column: Any, since: int | None, until: int | None) -> ColumnElement[bool]:
     """The condition that a time lies within [since, until]."""
     return and_(True, *_window(column, since, until))

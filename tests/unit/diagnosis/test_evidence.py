@@ -163,8 +163,10 @@ def finding(status: str, message: str) -> FindingRow:
         (job_run(prolog=None), Told(), [], [("gx1", "prolog")]),
         (job_run(closed=None), Told(), ["gx1"], []),
         (job_run(closed=None), Told(state="NODE_FAIL"), ["gx1"], [("gx1", "epilog")]),
-        (job_run(between={}), Told(), [], [("gx1", "between")]),
+        (job_run(silence=(ms(0), ms(60)), between={}), Told(), [], [("gx1", "between")]),
         (job_run(closed=10, between={}), Told(), [], []),
+        (job_run(silence=(ms(5), ms(60))), Told(), [], [("gx1", "between")]),
+        (job_run(silence=(ms(5), ms(15))), Told(), [], []),
     ],
 )
 def test_what_is_missing(run: JobRun, told: Told, expected: list[str], found: list[tuple[str, str]]) -> None:

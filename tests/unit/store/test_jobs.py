@@ -162,3 +162,42 @@ def test_a_job_of_another_cluster_is_asked_for_by_name(store: Store) -> None:
     assert len(jobs.job_runs(store, 5)) == 2
     assert [one.cluster for one in jobs.job_runs(store, 5, "borealis")] == ["borealis"]
     assert jobs.job_runs(store, 6) == []
+
+
+def test_a_job_that_a_reboot_ended_runs_beside_none_after_it(store: Store) -> None:
+    """Its epilog never ran, so it has no end on record."""
+    before = {"machine": {"boot_id": "earlier", "machine_id": "id-gx1", "serial": "SNgx1"}}
+    lost, beside, own = job(70, "gx1", -600), job(71, "gx1", -300), job(77, "gx1", 0)
+    put(
+        store,
+        run("prolog", "gx1", -600, allocation=lost, **before),
+        run("prolog", "gx1", -300, allocation=beside),
+        run("prolog", "gx1", 0, allocation=own),
+        run("epilog", "gx1", 30, allocation=own),
+    )
+    (found,) = jobs.job_runs(store, 77)
+    assert [one.job_id for one in found.shares[0].neighbours] == [71]
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        ([], (0, 60)),
+        ([5], (5, 60)),
+        ([50, 55], (0, 50)),
+        ([5, 10, 40, 55], (10, 40)),
+    ],
+)
+def test_the_longest_silence_of_a_share(
+    store: Store, checks: list[float], expected: tuple[float, float]
+) -> None:
+    own = job(77, "gx1", 0)
+    put(
+        store,
+        run("prolog", "gx1", 0, allocation=own),
+        *(run("healthcheck", "gx1", minute) for minute in checks),
+        run("epilog", "gx1", 60, allocation=own, elapsed_ms=0),
+    )
+    (found,) = jobs.job_runs(store, 77)
+    silence = found.shares[0].silence
+    assert silence == tuple(map(ms, expected))
