@@ -5,6 +5,7 @@ A reboot changes the boot time in the node's state file, and the uptime follows.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from minicluster.files import write_atomically
+from minicluster.files import locked, write_atomically
 from minicluster.machine.model import CPUS
 
 
@@ -27,12 +28,18 @@ def write_uptime(root: Path, boot_time: float) -> None:
     write_atomically(root / "proc/uptime", uptime_text(boot_time, time.time()))
 
 
+def lock_of(state: Path) -> Path:
+    """Who changes a machine, or its uptime, holds this."""
+    return state.with_suffix(".lock")
+
+
 def tick(directory: Path) -> None:
-    """Bring every node's uptime up to date."""
+    """Bring every node's uptime up to date; one that changes just now, or can't be written, is left out."""
     for state in sorted((directory / "machines").glob("*.json")):
         root = directory / "nodes" / state.stem
-        if root.is_dir():
-            write_uptime(root, float(json.loads(state.read_text())["boot_time"]))
+        with contextlib.suppress(OSError, ValueError), locked(lock_of(state), wait=False) as is_ours:
+            if is_ours and (root / "proc").is_dir():
+                write_uptime(root, float(json.loads(state.read_text())["boot_time"]))
 
 
 def main() -> None:

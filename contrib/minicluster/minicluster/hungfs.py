@@ -8,6 +8,7 @@ connection: every caller gets ENOTCONN.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -19,7 +20,8 @@ ANSWER_HEADER = struct.Struct("<IiQ")  # length, error, unique
 INIT_ANSWER = struct.Struct(
     "<IIIIHHII36x"
 )  # version, readahead, flags, background limits, write size, time unit
-OPCODE_FORGET, OPCODE_INIT = 2, 26
+OPCODE_FORGET, OPCODE_INIT, OPCODE_INTERRUPT, OPCODE_BATCH_FORGET = 2, 26, 36, 42
+WANT_NO_ANSWER = (OPCODE_FORGET, OPCODE_INTERRUPT, OPCODE_BATCH_FORGET)
 PROTOCOL = (7, 31)
 BUFFER_SIZE = 1 << 17
 
@@ -43,16 +45,27 @@ def mount(path: str, source: str) -> int:
 
 def serve(device: int, error: int) -> None:
     """Take requests until the connection is aborted (ENODEV); `error` 0 answers none of them."""
-    while True:
-        try:
-            request = os.read(device, BUFFER_SIZE)
-        except OSError:
-            return
+    while request := _next_request(device):
         _, opcode, unique, *_ = REQUEST_HEADER.unpack_from(request)
         if opcode == OPCODE_INIT:
-            os.write(device, init_answer(request, unique))
-        elif error and opcode != OPCODE_FORGET:
-            os.write(device, ANSWER_HEADER.pack(ANSWER_HEADER.size, -error, unique))
+            _answer(device, init_answer(request, unique))
+        elif error and opcode not in WANT_NO_ANSWER:
+            _answer(device, ANSWER_HEADER.pack(ANSWER_HEADER.size, -error, unique))
+
+
+def _next_request(device: int) -> bytes:
+    """Empty when the connection is over."""
+    while True:
+        try:
+            return os.read(device, BUFFER_SIZE)
+        except OSError as problem:
+            if problem.errno != errno.ENOENT:  # that one: the caller was killed while we read, take the next
+                return b""
+
+
+def _answer(device: int, answer: bytes) -> None:
+    with contextlib.suppress(OSError):  # whoever asked was killed meanwhile
+        os.write(device, answer)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class MountTable:
         self.node, self.root, self.run, self.log = node, root, run, log
 
     def apply(self, machine: Machine) -> None:
-        """Make the real mounts match the model; mounts that are right already stay as they are."""
+        """Make the real mounts match the model; what is right already stays as it is, at every moment."""
         for mount in machine.mounts:
             self._apply(mount)
 
@@ -53,8 +53,9 @@ class MountTable:
             mounting.mount(
                 f"{self.node}-{path.name}", path, "tmpfs", mounting.MS_NOSUID | mounting.MS_NODEV, OPTIONS
             )
-        self._set_read_only(path, read_only=False)
-        self._fill(path, mount)
+        if not _is_filled(path, mount):
+            self._set_read_only(path, read_only=False)
+            _fill(path, mount)
         self._set_read_only(path, read_only=mount.read_only)
         if mount.trouble:
             self._break(path, mount.trouble)
@@ -70,9 +71,8 @@ class MountTable:
         for entry in mounting.mounts_at(path):
             if entry.type.startswith("fuse"):
                 mounting.abort_fuse(entry.device)
-        if identity is not None:
-            processes.end([identity], patience=2.0)
-        self._record(path).unlink(missing_ok=True)
+        if identity is None or not processes.end([identity], patience=2.0):
+            self._record(path).unlink(missing_ok=True)
         while self._trouble(path) and mounting.unmount(path):
             continue
 
@@ -91,28 +91,18 @@ class MountTable:
         identity = processes.launch(
             record, [sys.executable, "-I", "-S", str(SERVER), str(path), trouble], log, Path("/")
         )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self._trouble(path) != trouble:
             if not processes.is_alive(identity) or time.monotonic() > deadline:
+                processes.end([identity], patience=0)
                 raise MiniclusterError(f"can't break {path}: see {log} (needs /dev/fuse and CAP_SYS_ADMIN)")
             time.sleep(0.005)
 
     def _set_read_only(self, path: Path, *, read_only: bool) -> None:
+        if bool(os.statvfs(path).f_flag & os.ST_RDONLY) == read_only:
+            return
         flags = mounting.MS_REMOUNT | mounting.MS_NOSUID | mounting.MS_NODEV
         mounting.mount("none", path, "tmpfs", flags | (mounting.MS_RDONLY if read_only else 0), OPTIONS)
-
-    def _fill(self, path: Path, mount: Mount) -> None:
-        """Use up space or inodes, to `fill_percent` of the total; or give everything back."""
-        filler = path / FILLER
-        if mount.fill != "space":
-            filler.unlink(missing_ok=True)
-        if mount.fill != "inodes":
-            for file in path.glob(f"{FILLER}-*"):
-                file.unlink()
-        if mount.fill == "space":
-            _fill_space(filler, mount.fill_percent)
-        elif mount.fill == "inodes":
-            _fill_inodes(path, mount.fill_percent)
 
 
 def _insist_on_plain(mount: Mount) -> None:
@@ -121,18 +111,47 @@ def _insist_on_plain(mount: Mount) -> None:
         raise MiniclusterError(f"only root can make {mount.path} hang, read-only or full")
 
 
-def _fill_space(filler: Path, percent: int) -> None:
-    usage = os.statvfs(filler.parent)
-    mine = filler.stat().st_blocks * 512 // usage.f_frsize if filler.exists() else 0
-    used_by_others = usage.f_blocks - usage.f_bavail - mine
-    wanted = max(0, usage.f_blocks * percent // 100 - used_by_others)
-    with open(filler, "wb") as file:
-        file.write(b"\0" * (wanted * usage.f_frsize))
+def _is_filled(path: Path, mount: Mount) -> bool:
+    """True if exactly what the model asks for is used up."""
+    return (_filler_size(path), len(_filler_files(path))) == _wanted(path, mount)
 
 
-def _fill_inodes(path: Path, percent: int) -> None:
+def _fill(path: Path, mount: Mount) -> None:
+    """Use up space or inodes, to `fill_percent` of the total; or give everything back. Never all at once
+    given back and taken again: a check that looks in between would see a healthy mount."""
+    size, count = _wanted(path, mount)
+    files = _filler_files(path)
+    for file in files[count:]:
+        file.unlink()
+    for number in range(len(files), count):
+        (path / f"{FILLER}-{number:05}").touch()
+    if size == 0:
+        (path / FILLER).unlink(missing_ok=True)
+        return
+    held = _filler_size(path)
+    with open(path / FILLER, "ab") as filler:
+        filler.truncate(min(held, size))
+        filler.write(b"\0" * (size - held))
+
+
+def _wanted(path: Path, mount: Mount) -> tuple[int, int]:
+    """Bytes of the filler, and number of its empty files."""
     usage = os.statvfs(path)
-    wanted = usage.f_files * percent // 100 - (usage.f_files - usage.f_ffree)
-    first = sum(1 for _ in path.glob(f"{FILLER}-*"))
-    for number in range(max(0, wanted)):
-        (path / f"{FILLER}-{first + number}").touch()
+    if mount.fill == "space":
+        used_by_others = usage.f_blocks - usage.f_bavail - _filler_size(path) // usage.f_frsize
+        return max(0, usage.f_blocks * mount.fill_percent // 100 - used_by_others) * usage.f_frsize, 0
+    if mount.fill == "inodes":
+        used_by_others = usage.f_files - usage.f_ffree - len(_filler_files(path))
+        return 0, max(0, usage.f_files * mount.fill_percent // 100 - used_by_others)
+    return 0, 0
+
+
+def _filler_size(path: Path) -> int:
+    try:
+        return (path / FILLER).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _filler_files(path: Path) -> list[Path]:
+    return sorted(path.glob(f"{FILLER}-*"))

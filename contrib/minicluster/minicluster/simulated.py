@@ -6,7 +6,6 @@ All changes happen under a lock, so several commands may run at once.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,10 +17,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from minicluster import clock, nvml_library
-from minicluster.errors import FaultError
+from minicluster.errors import FaultError, MiniclusterError
 from minicluster.faults import find
 from minicluster.faults.registry import check_device, gpu_of, hca_of
-from minicluster.files import write_atomically
+from minicluster.files import locked, write_atomically
 from minicluster.machine import kmsg, model
 from minicluster.machine.render import render, update
 from minicluster.mount_table import MountTable
@@ -95,10 +94,11 @@ class SimulatedMachine:
             try:
                 _count(state, fault, place, given)
                 machine = self._model(state)
+                lines = fault.lines(machine, place, given)
             except ValueError as error:
                 raise FaultError(f"{name}: a setting is no number: {error}") from None
             self._show(state, before, machine)
-            kmsg.append(self.log_path, state.boot_time, fault.lines(machine, place, given))
+            kmsg.append(self.log_path, state.boot_time, lines)
 
     def clear(self, name: str | None = None, device: str | None = None) -> None:
         """Take faults away: all, those of a name, or that of a name on a device. None there: nothing to do.
@@ -133,7 +133,7 @@ class SimulatedMachine:
 
     def free_mounts(self) -> None:
         """End hanging mounts, so that nothing stays blocked on them."""
-        for mount in self._model(self._load()).mounts:
+        for mount in model.default_mounts():
             self.mount_table.free(mount)
 
     def _model(self, state: State) -> model.Machine:
@@ -145,24 +145,26 @@ class SimulatedMachine:
         return machine
 
     def _show(self, state: State, before: dict[str, bytes | str], machine: model.Machine) -> None:
-        self.mount_table.apply(machine)  # first: only this can fail
+        self.mount_table.apply(machine)  # first: a mount that can't be changed leaves everything as it was
+        self._save(state)  # before the files: what is set is known, and can be cleared, if we are killed now
         update(self.root, before, render(machine))
-        self._save(state)
 
     def _load(self) -> State:
-        return State(**json.loads(self.state_path.read_text()))
+        try:
+            return State(**json.loads(self.state_path.read_text()))
+        except FileNotFoundError:
+            raise MiniclusterError(
+                f"no machine of {self.node} in {self.state_path.parent}: was its cluster's start cut short?"
+            ) from None
 
     def _save(self, state: State) -> None:
         write_atomically(self.state_path, json.dumps(asdict(state), indent=1))
 
     @contextmanager
     def _locked(self) -> Iterator[State]:
-        fd = os.open(self.state_path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        self._load()  # first: where there is no machine there is no folder for its lock
+        with locked(clock.lock_of(self.state_path)):
             yield self._load()
-        finally:
-            os.close(fd)
 
 
 def make_device(path: Path) -> None:

@@ -250,7 +250,7 @@ def test_no_driver_means_no_proc_files_either(machine: SimulatedMachine, nvml: A
         ),
         ("gpu_xid.119", {}, r"NVRM: Xid .*: 119, .* RPC response from GPU3 GSP! .*"),
         ("gpu_xid.161", {}, r"NVRM: Xid \(PCI:0000:5d:00\): 161, pid=20417, name=python3, .*"),
-        ("gpu_xid.31", {"text": "own words"}, r"NVRM: Xid .*: 31, pid=20417, name=python3, own words"),
+        ("gpu_xid.31", {"text": "own {words}"}, r"NVRM: Xid .*: 31, pid=20417, name=python3, own {words}"),
         ("gpu_remap.pending", {}, r"NVRM: Xid .*: 63, .*"),
         ("gpu_ecc.uncorrected", {}, r"NVRM: Xid .*: 48, .*"),
     ],
@@ -320,6 +320,7 @@ def test_faults_add_up_and_are_cleared_one_by_one(machine: SimulatedMachine) -> 
         ("gpu_pcie.width", "gpu0", {"lanes": 4}, "no setting 'lanes'; it has: width=8"),
         ("gpu_pcie.width", "gpu0", {"width": "wide"}, "a setting is no number"),
         ("ib_errors.link_downed", "mlx5_0/1", {"count": "many"}, "a setting is no number"),
+        ("kernel_log.line", None, {"priority": "loud"}, "a setting is no number"),
     ],
 )
 def test_mistakes_are_named_and_change_nothing(

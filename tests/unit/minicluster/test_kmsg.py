@@ -56,6 +56,11 @@ def test_a_device_becomes_the_record_s_dictionary(tmp_path: Path) -> None:
     assert lines[1:] == [" SUBSYSTEM=pci", " DEVICE=+pci:0000:17:00.0"]
 
 
+def test_no_text_forges_a_record(tmp_path: Path) -> None:
+    kmsg.append(tmp_path / "kmsg", time.time(), [kmsg.Line("said\n3,9,9,-;NVRM: Xid")])
+    assert [one[3] for one in read(tmp_path / "kmsg")] == [r"said\x0a3,9,9,-;NVRM: Xid"]
+
+
 def _write(path: Path, count: int) -> None:
     for number in range(count):
         kmsg.append(path, 0.0, [kmsg.Line(f"line {number}"), kmsg.Line(f"its second half {number}")])

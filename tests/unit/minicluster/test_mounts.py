@@ -6,7 +6,6 @@ import errno
 import os
 import select
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicluster import mounting
+from minicluster import mount_table, mounting
 from minicluster.errors import MiniclusterError
 from minicluster.processes import identify
 from minicluster.simulated import SimulatedMachine
 
-from .conftest import HungError, in_child
+from .conftest import PATIENCE, HungError, in_child, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +52,6 @@ def stuck_child(path: Path) -> tuple[int, int]:
     return pid, read_end
 
 
-def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def sleeps(pid: int) -> bool:
     state = Path(f"/proc/{pid}/wchan").read_text()
     return "request_wait_answer" in state or "fuse" in state
@@ -88,7 +80,7 @@ def test_a_hung_mount_hangs_and_is_freed_by_clearing_it(machine: SimulatedMachin
         assert select.select([pipe], [], [], 0.3)[0] == []
         assert identify(pid) is not None
         machine.clear("fs_mounts")
-        assert select.select([pipe], [], [], 10)[0] == [pipe]
+        assert select.select([pipe], [], [], PATIENCE)[0] == [pipe]
     finally:
         machine.free_mounts()
         os.waitpid(pid, 0)
@@ -105,7 +97,7 @@ def test_the_end_of_the_server_frees_it_too(machine: SimulatedMachine) -> None:
     try:
         until(lambda: sleeps(pid))
         os.kill(int(record.read_text().split()[0]), signal.SIGKILL)
-        assert select.select([pipe], [], [], 10)[0] == [pipe]
+        assert select.select([pipe], [], [], PATIENCE)[0] == [pipe]
         assert os.read(pipe, 100) in (b"ENOTCONN", b"ECONNABORTED")
     finally:
         machine.free_mounts()
@@ -190,10 +182,26 @@ def test_full_is_real(machine: SimulatedMachine, percent: int) -> None:
 
 
 @pytest.mark.needs_root
+@pytest.mark.parametrize("name", ["fs_space.full", "fs_space.inodes", "fs_mounts.readonly"])
+def test_what_is_wrong_stays_wrong_while_other_faults_come_and_go(
+    machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A check that looks at that very moment must not see a healthy mount."""
+    machine.fault(name, "/local")
+    monkeypatch.setattr(mounting, "mount", lambda *given: pytest.fail(f"mounted again: {given}"))
+    monkeypatch.setattr(mount_table, "_fill", lambda *given: pytest.fail("filled again"))
+    machine.fault("gpu_pcie.width", "gpu0")
+    machine.clear("gpu_pcie")
+
+
+@pytest.mark.needs_root
 def test_no_inodes_is_real(machine: SimulatedMachine) -> None:
     machine.fault("fs_space.inodes", "/local", percent=100)
     with pytest.raises(OSError, match="No space left"):
         (machine.root / "local/one-more").touch()
+    machine.fault("fs_space.inodes", "/local", percent=50)
+    usage = os.statvfs(machine.root / "local")
+    assert usage.f_ffree == usage.f_files - usage.f_files * 50 // 100
     machine.clear()
     (machine.root / "local/one-more").touch()
 

@@ -66,8 +66,7 @@ def xid_line(
     gpu: Gpu, code: int, pid: str = "", name: str = "", text: str = "", action: str = "reset"
 ) -> Line:
     """The line that the driver writes for this code."""
-    rest = text or TEXTS.get(code, "Ch 00000008")
-    rest = rest.format(
+    rest = text or TEXTS.get(code, "Ch 00000008").format(
         index=gpu.index, row=f"{0x40_0000 + gpu.index:08x}", action=ACTIONS.get(action, action)
     )
     process = f"pid={pid or repr(UNKNOWN)}, name={name or UNKNOWN}"

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minicluster.files import write_atomically
+from minicluster.files import write_all, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,16 +61,26 @@ def start(path: Path, machine: Machine) -> None:
 
 
 def append(path: Path, boot_time: float, lines: Iterable[Line]) -> None:
-    """Add messages with the next sequence numbers; whole records in one write, under a lock."""
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    """Add messages with the next sequence numbers; whole records in one write, under a lock.
+
+    Raises OSError on a full disk, with nothing added.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        sequence = _last_sequence(fd) + 1
-        usec = max(0, int((time.time() - boot_time) * 1_000_000))
-        records = [_record(sequence + number, usec + number, line) for number, line in enumerate(lines)]
-        os.write(fd, b"".join(records))
+        _append(fd, max(0, int((time.time() - boot_time) * 1_000_000)), lines)
     finally:
         os.close(fd)
+
+
+def _append(fd: int, usec: int, lines: Iterable[Line]) -> None:
+    size, sequence = os.fstat(fd).st_size, _last_sequence(fd) + 1
+    records = [_record(sequence + number, usec + number, line) for number, line in enumerate(lines)]
+    try:
+        write_all(fd, b"".join(records))
+    except OSError:
+        os.ftruncate(fd, size)  # half a record would swallow the next one
+        raise
 
 
 def _last_sequence(fd: int) -> int:
@@ -80,7 +90,8 @@ def _last_sequence(fd: int) -> int:
 
 
 def _record(sequence: int, usec: int, line: Line) -> bytes:
-    text = f"{line.priority},{sequence},{usec},-;{line.text}\n"
+    said = line.text.replace("\n", "\\x0a")  # as the kernel does, so that no text forges a record
+    text = f"{line.priority},{sequence},{usec},-;{said}\n"
     if line.device:
         subsystem = line.device.lstrip("+").partition(":")[0]
         text += f" SUBSYSTEM={subsystem}\n DEVICE={line.device}\n"
