@@ -21,6 +21,8 @@ sys.path.insert(0, str(CHECKOUT / "contrib/minicluster"))
 
 from minicluster import Cluster  # noqa: E402  # found through the path above
 
+from .own_folder import own_folder  # noqa: E402
+
 SGUARD = CHECKOUT / ".venv/bin/sguard"
 SCHEDULER = "sched_interval=1,bf_interval=1,sched_min_interval=0,batch_sched_delay=0,nohold_on_prolog_fail"
 
@@ -203,6 +205,13 @@ def guarded(
     finally:
         cluster.stop()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for a cluster that the test starts itself."""
+    with own_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="module")

@@ -1,61 +1,18 @@
-"""The test cluster itself: a real Slurm, started and stopped without leaving anything behind."""
+"""The test cluster itself: a real Slurm that can be started, used and stopped."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from minicluster import Cluster, MiniclusterError
-from minicluster.mounting import mounted_at_or_below
-from minicluster.processes import environment_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-COMMAND = Path(__file__).resolve().parents[2] / "contrib/minicluster/bin/minicluster"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that Slurm's user may enter; afterwards nothing may run or be mounted there."""
-    path = Path(tempfile.mkdtemp(prefix="minicluster-"))
-    path.chmod(0o755)
-    yield path
-    left, mounted = processes_of(path), mounted_at_or_below(path)
-    if left or mounted:
-        subprocess.run([COMMAND, "down", str(path)], check=False)
-    assert (left, mounted) == ([], [])
-    shutil.rmtree(path)
-
-
-def processes_of(path: Path) -> list[str]:
-    """Command lines of the processes that belong to the cluster in this folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        environment = environment_of(int(entry.name))
-        marks = (environment.get("SLURM_CONF", ""), environment.get("MINICLUSTER_HOOK", ""))
-        if command and (
-            f"{path}/" in f"{command}/ " or any(f"{mark}/".startswith(f"{path}/") for mark in marks)
-        ):
-            found.append(command)
-    return found
+from .own_folder import COMMAND, processes_of
 
 
 def job_output(cluster: Cluster, *argv: str) -> set[str]:
@@ -97,48 +54,6 @@ def test_two_clusters_start_side_by_side_and_do_not_see_each_other(folder: Path)
     finally:
         for cluster in clusters:
             cluster.stop()
-
-
-def test_a_cluster_whose_starter_was_killed_is_stopped_from_its_folder(folder: Path) -> None:
-    program = (
-        "import sys, time; sys.path.insert(0, sys.argv[1]); from minicluster import Cluster\n"
-        "c = Cluster(sys.argv[2], nodes=2); c.start(); c.node('n1').fault('fs_mounts.hung', '/scratch')\n"
-        "c.run(['sbatch', '-o', '/dev/null', '--wrap', 'sleep 1000'])\n"
-        "print('up', flush=True); time.sleep(600)"
-    )
-    package = str(COMMAND.parent.parent)
-    starter = subprocess.Popen([sys.executable, "-c", program, package, str(folder)], stdout=subprocess.PIPE)
-    assert starter.stdout is not None
-    with starter.stdout as output:
-        assert output.readline() == b"up\n"
-        os.kill(starter.pid, signal.SIGKILL)
-        starter.wait()
-    cluster = Cluster.open(folder)
-    cluster.wait(lambda: cluster.run(["squeue", "-h", "-o", "%T"]).stdout == "RUNNING\n")
-    cluster.wait(lambda: "sleep 1000 " in processes_of_jobs(folder))
-    subprocess.run([COMMAND, "down", str(folder)], check=True, timeout=60)
-    assert processes_of(folder) == []
-    assert mounted_at_or_below(folder) == []
-    assert json.loads((folder / "cluster.json").read_text())["state"] == "down"
-
-
-def processes_of_jobs(folder: Path) -> list[str]:
-    return [line for line in processes_of(folder) if "slurm" not in line]
-
-
-def test_a_start_that_was_cut_short_is_made_good_by_the_next(folder: Path) -> None:
-    program = (
-        "import sys, os; sys.path.insert(0, sys.argv[1]); from minicluster import Cluster\n"
-        "c = Cluster(sys.argv[2], nodes=2)\n"
-        "c._wait_until_idle = lambda: os.kill(os.getpid(), 9)\n"
-        "c.start()"
-    )
-    package = str(COMMAND.parent.parent)
-    done = subprocess.run([sys.executable, "-c", program, package, str(folder)], check=False, timeout=60)
-    assert done.returncode == -signal.SIGKILL
-    assert processes_of(folder) != []
-    with Cluster(folder, nodes=1) as cluster:
-        assert cluster.states() == {"n1": "idle"}
 
 
 def test_slurmctld_runs_as_another_user(folder: Path) -> None:
@@ -208,16 +123,6 @@ def test_hooks_run_on_every_node_with_their_own_environment(folder: Path) -> Non
         assert "PATH" not in {
             line.partition("=")[0] for line in (folder / "env.health.n1").read_text().splitlines()
         }
-
-
-def test_a_slurm_conf_that_slurm_refuses_is_reported_with_its_reason(folder: Path) -> None:
-    with (
-        pytest.raises(MiniclusterError, match=r"slurmctld ended: .*"),
-        Cluster(folder, nodes=1, conf={"SelectType": "select/nonsense"}),
-    ):
-        pass
-    assert processes_of(folder) == []
-    assert json.loads((folder / "cluster.json").read_text())["state"] == "down"
 
 
 def test_the_shell_command_from_up_to_down(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 from minicluster.errors import StartError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from minicluster.daemons import Daemons
 
-PATIENCE = 120.0  # seconds; the first start of MariaDB on a busy machine
 MARIADB_OPTIONS = (
     "--user=root",
     "--skip-networking",
@@ -33,8 +31,8 @@ def start(daemons: Daemons) -> None:
     socket = _start_mariadb(daemons)
     daemons.start_slurmdbd(socket)
     name = daemons.layout.name
-    _until_ok([program("sacctmgr"), "-n", "list", "cluster"], daemons, "slurmdbd")
-    _until_ok([program("sacctmgr"), "-i", "-Q", "add", "cluster", name], daemons, "slurmdbd")
+    _wait(daemons, "slurmdbd", [program("sacctmgr"), "-n", "list", "cluster"])
+    _wait(daemons, "slurmdbd", [program("sacctmgr"), "-i", "-Q", "add", "cluster", name])
 
 
 def _start_mariadb(daemons: Daemons) -> Path:
@@ -45,7 +43,7 @@ def _start_mariadb(daemons: Daemons) -> Path:
     places = [f"--datadir={folder}/data", f"--socket={socket}", f"--pid-file={folder}/mariadb.pid"]
     daemons.start("mariadbd", [program("mariadbd"), "--no-defaults", *places, *MARIADB_OPTIONS])
     admin = [program("mariadb-admin"), "--no-defaults", f"--socket={socket}", "--user=root"]
-    _until_ok([*admin, "ping"], daemons, "mariadbd")
+    _wait(daemons, "mariadbd", [*admin, "ping"])
     argv = [*admin, "create", "slurm_acct_db"]
     created = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     if created.returncode != 0 and "exists" not in created.stderr:
@@ -74,17 +72,15 @@ def _create_database(directory: Path, log: Path) -> None:
         raise StartError(f"mariadb-install-db failed: {tail(log / 'mariadb-install.log')}")
 
 
-def _until_ok(argv: list[str], daemons: Daemons, name: str) -> None:
+def _wait(daemons: Daemons, name: str, argv: list[str]) -> None:
+    """Until a client succeeds."""
     environment = {"SLURM_CONF": str(daemons.layout.conf_path), "PATH": "/usr/bin:/bin"}
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def succeeds() -> bool:
         try:
             done = subprocess.run(argv, env=environment, capture_output=True, timeout=10, check=False)
-            if done.returncode == 0:
-                return
         except subprocess.TimeoutExpired:
-            pass
-        if not daemons.is_running(name) or time.monotonic() > deadline:
-            log = tail(daemons.log / f"{name}.log") or tail(daemons.log / f"{name}.out")
-            raise StartError(f"{name} does not answer: {log}")
-        time.sleep(0.05)
+            return False
+        return done.returncode == 0
+
+    daemons.wait_for(name, succeeds)

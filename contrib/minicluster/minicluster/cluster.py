@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minicluster import accounting, hooks, ports, preparation, requirements
-from minicluster.daemons import Daemons
-from minicluster.errors import MiniclusterError, StartError
-from minicluster.files import tail, write_atomically
+from minicluster.daemons import Daemons, munge_answers
+from minicluster.errors import MiniclusterError
+from minicluster.files import locked, write_atomically
 from minicluster.mounting import unmount_below
 from minicluster.node import Node
 from minicluster.slurm_conf import Layout
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MAX_NODES = 64
-START_PATIENCE = 60.0
 
 
 class Cluster:
@@ -104,8 +102,7 @@ class Cluster:
                 raise MiniclusterError(f"the cluster in {self.directory} is up already")
             if (self.directory / "cluster.json").exists():
                 Cluster.open(self.directory).stop()
-            self.layout.port = ports.reserve(self.directory, self.layout.ports)
-            self._save("starting")
+            ports.reserve(self.directory, self.layout.ports, self._claim)
             try:
                 self._bring_up()
             except BaseException:
@@ -130,11 +127,17 @@ class Cluster:
 
     def is_up(self) -> bool:
         """True once a start has been completed, while any daemon of the folder runs."""
+        return self._saved_state() == "up" and bool(self.daemons.running())
+
+    def is_down(self) -> bool:
+        """True once it has been stopped, or if it never was started."""
+        return self._saved_state() in ("", "down")
+
+    def _saved_state(self) -> str:
         try:
-            state = json.loads((self.directory / "cluster.json").read_text())["state"]
+            return str(json.loads((self.directory / "cluster.json").read_text())["state"])
         except (OSError, ValueError, KeyError):
-            return False
-        return state == "up" and bool(self.daemons.running())
+            return ""
 
     def __enter__(self) -> Cluster:
         self.start()
@@ -220,7 +223,7 @@ class Cluster:
     def start_controller(self) -> None:
         """Start slurmctld again, with the state it had; returns when it answers."""
         self.daemons.start_slurmctld()
-        self.wait(self.states, timeout=START_PATIENCE)
+        self.daemons.wait_for("slurmctld", self.states)
 
     def pause_controller(self) -> None:
         """Let slurmctld hang: connections are accepted, nothing is answered."""
@@ -235,21 +238,21 @@ class Cluster:
     @contextmanager
     def _starting(self) -> Iterator[None]:
         """At most one start per folder at a time."""
-        fd = os.open(self.directory / "cluster.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with locked(self.directory / "cluster.lock", wait=False) as is_ours:
+            if not is_ours:
+                raise MiniclusterError(f"another process is starting the cluster in {self.directory}")
             yield
-        except BlockingIOError:
-            raise MiniclusterError(f"another process is starting the cluster in {self.directory}") from None
-        finally:
-            os.close(fd)
+
+    def _claim(self, port: int) -> None:
+        self.layout.port = port
+        self._save("starting")
 
     def _bring_up(self) -> None:
         preparation.make_folders(self.layout)
         preparation.write_configuration(self.layout, self._hook_commands)
         preparation.make_machines(self.layout, simulate=self.simulate)
         self.daemons.start_munged()
-        self.wait(self.layout.munge_socket.exists, START_PATIENCE, interval=0.01)
+        self.daemons.wait_for("munged", partial(munge_answers, self.layout.munge_socket))
         if self.layout.dbd:
             accounting.start(self.daemons)
         if self.simulate:
@@ -260,21 +263,8 @@ class Cluster:
         self._wait_until_idle()
 
     def _wait_until_idle(self) -> None:
-        expected = ["munged", "slurmctld", *(f"slurmd.{name}" for name in self.layout.nodes)]
-        deadline = time.monotonic() + START_PATIENCE
-        states: dict[str, str] = {}
-        while set(states.values()) != {"idle"}:
-            # looked at first: without slurmctld a client takes seconds to give up
-            ended = [name for name in expected if not self.daemons.is_running(name)]
-            if ended or time.monotonic() > deadline:
-                name = ended[0] if ended else "slurmctld"
-                what = "ended" if ended else f"runs, but the nodes are {states}"
-                raise StartError(f"{name} {what}: {self._log_of(name)}")
-            time.sleep(0.02)
-            states = self.states()
-
-    def _log_of(self, name: str) -> str:
-        return tail(self.daemons.log / f"{name}.log") or tail(self.daemons.log / f"{name}.out")
+        needed = ["munged", "slurmctld", *(f"slurmd.{name}" for name in self.layout.nodes)]
+        self.daemons.wait_for("slurmctld", lambda: set(self.states().values()) == {"idle"}, needed)
 
     def _save(self, state: str) -> None:
         saved = {

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minicluster import processes, requirements
-from minicluster.errors import MiniclusterError
+from minicluster.errors import MiniclusterError, StartError
+from minicluster.files import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from minicluster.slurm_conf import Layout
 
 # Ended in this order, whole groups at once: hanging mounts first, so that nothing waits for them.
 FIRST_ENDED = ("hungfs", "clock")
 LAST_ENDED = ("slurmctld", "slurmdbd", "mariadbd", "munged")
+PATIENCE = 180.0  # seconds until daemons that run count as hung; one that ends is noticed at once
 ROUNDS = 10  # of ending slurmd and what it started, while these still start something
 
 
@@ -95,6 +99,24 @@ class Daemons:
         script = Path(__file__).with_name("clock.py")
         self.start("clock", [sys.executable, "-I", "-S", str(script), str(self.layout.directory)])
 
+    def wait_for(self, asked: str, ready: Callable[[], object], needed: Sequence[str] = ()) -> None:
+        """Wait until `ready()` is true, which asks one daemon and needs others.
+
+        Raises StartError, with the end of its log, if one ends before that, or if the asked one hangs.
+        """
+        deadline = time.monotonic() + PATIENCE
+        # The daemons first: without slurmctld a client takes seconds to give up.
+        while not (ended := [name for name in (*needed, asked) if not self.is_running(name)]):
+            if ready():
+                return
+            if time.monotonic() > deadline:
+                raise StartError(f"{asked} runs, but is not ready: {self._end_of_log(asked)}")
+            time.sleep(0.02)
+        raise StartError(f"{ended[0]} ended: {self._end_of_log(ended[0])}")
+
+    def _end_of_log(self, name: str) -> str:
+        return tail(self.log / f"{name}.log") or tail(self.log / f"{name}.out")
+
     def signal(self, name: str, number: int) -> None:
         """Raises MiniclusterError if the daemon doesn't run."""
         identity = self.identity(name)
@@ -148,3 +170,13 @@ class Daemons:
             if identities.get(name) not in alive:
                 self.record(name).unlink(missing_ok=True)
         return [name for name, identity in identities.items() if identity in alive]
+
+
+def munge_answers(path: Path) -> bool:
+    """True once a munged listens at this socket; its file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from minicluster.errors import RequirementError
@@ -39,19 +40,21 @@ def build(cache: Path = CACHE) -> Path:
             "no C compiler for the NVML double; run: apt-get install -y --no-install-recommends gcc libc6-dev"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f"{NAME}.{os.getpid()}"
+    with tempfile.TemporaryDirectory(dir=folder) as unfinished:  # of our own: others may be compiling too
+        _compile(compiler, Path(unfinished) / NAME).rename(library)
+    return library
+
+
+def _compile(compiler: str, target: Path) -> Path:
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-    done = subprocess.run(
-        [compiler, *FLAGS, "-o", str(unfinished), *sources, "-ldl"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    argv = [compiler, *FLAGS, "-o", str(target), *sources, "-ldl"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        raise RequirementError(f"{compiler} took longer than 300 s to compile the NVML double") from None
     if done.returncode != 0:
         raise RequirementError(f"the NVML double doesn't compile ({compiler}): {done.stderr.strip()[-400:]}")
-    unfinished.rename(library)
-    return library
+    return target
 
 
 def install(library: Path, root: Path) -> Path:

@@ -1,44 +1,45 @@
 """Free TCP ports, so that several clusters start side by side without racing each other.
 
-A cluster holds a block of consecutive ports. The block is written down in one shared folder, under a
-lock, with the cluster's folder; it is free again when that cluster no longer says that it is up.
+A cluster holds a block of consecutive ports. The block is written down in one shared folder with the
+cluster's folder, and in that folder that the cluster starts, both under one lock; the block is free again
+when that cluster says that it is down, or is gone.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import random
 import socket
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minicluster.errors import StartError
-from minicluster.files import write_atomically
+from minicluster.files import locked, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 FIRST_PORT, LAST_PORT, BLOCK = 20000, 32000, 80  # below the kernel's ephemeral ports; 64 nodes and 4 more
 REGISTRY = Path("/run/minicluster/ports")
 
 
-def reserve(directory: Path, count: int) -> int:
-    """Reserve `count` consecutive ports for the cluster in `directory`; returns the first.
+def reserve(directory: Path, count: int, claim: Callable[[int], None]) -> None:
+    """Reserve `count` consecutive ports for the cluster in `directory`.
 
-    Raises StartError when no block is free.
+    `claim` gets the first one, and writes into the folder that this cluster has it. Raises StartError when
+    no block is free.
     """
     if count > BLOCK:
         raise StartError(f"{count} ports wanted, a cluster has at most {BLOCK}: start fewer nodes")
     bases = list(range(FIRST_PORT, LAST_PORT - BLOCK, BLOCK))
     random.shuffle(bases)
-    with _locked():
+    REGISTRY.mkdir(parents=True, exist_ok=True)
+    with locked(REGISTRY / "lock"):
         for base in bases:
             if not _held(base) and all(_can_bind(base + i) for i in range(count)):
                 write_atomically(REGISTRY / str(base), json.dumps({"directory": str(directory)}))
-                return base
+                claim(base)
+                return
     raise StartError(
         f"no free block of ports between {FIRST_PORT} and {LAST_PORT}: stop another cluster first"
     )
@@ -46,20 +47,11 @@ def reserve(directory: Path, count: int) -> int:
 
 def release(directory: Path, base: int) -> None:
     """Give a block back, if it is still this cluster's."""
-    with _locked():
+    if _holder(base) is None:
+        return
+    with locked(REGISTRY / "lock"):
         if _holder(base) == str(directory):
             (REGISTRY / str(base)).unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked() -> Iterator[None]:
-    REGISTRY.mkdir(parents=True, exist_ok=True)
-    fd = os.open(REGISTRY / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _holder(base: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from minicluster import cli
+from minicluster import cli, simulated
 from minicluster.slurm_conf import Layout
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ COMMAND = Path(__file__).resolve().parents[3] / "contrib/minicluster/bin/miniclu
 
 @pytest.fixture
 def folder(machine: SimulatedMachine) -> Path:
-    """A folder that holds a cluster with one node, which isn't running."""
+    """A folder that holds a cluster with one node, whose daemons don't run."""
     directory = machine.root.parent.parent
     layout = {**asdict(Layout(directory, "mini", ["n1"], 0)), "directory": str(directory)}
-    state = {"state": "down", "port": 0, "simulate": True, "layout": layout}
+    state = {"state": "up", "port": 0, "simulate": True, "layout": layout}
     (directory / "cluster.json").write_text(json.dumps(state))
     return directory
 
@@ -46,18 +47,20 @@ def test_the_script_finds_its_package_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    with subprocess.Popen(
-        [COMMAND, "faults"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (141, "")
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [COMMAND, "faults"],
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_fault_clear_and_reboot(
@@ -88,6 +91,7 @@ def test_the_folder_comes_from_the_environment_too(
         == 0
     )
     assert cli.main(["exec", sys.executable, "-c", "import sys; sys.exit(7)"]) == 7
+    assert cli.main(["exec", "--", "sh", "-c", "kill -9 $$"]) == 128 + 9
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,8 @@ def test_the_folder_comes_from_the_environment_too(
         (["fault", "n9", "gpu_count.lost", "gpu0"], "no node 'n9'; there are: n1"),
         (["fault", "n1", "gpu_pcie.width", "gpu0", "--set", "width"], "expected KEY=VALUE, got 'width'"),
         (["controller", "pause"], "slurmctld of .* is not running"),
+        (["exec"], "exec needs a program"),
+        (["exec", "sinfoo"], "there is no program 'sinfoo'"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -113,6 +119,30 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert re.match(f"minicluster: .*{words}", error)
+
+
+def test_a_full_disk_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(simulated, "update", fail)
+    assert cli.main(["fault", "--dir", str(folder), "n1", "ib_link.rate", "mlx5_2/1"]) == 1
+    assert capsys.readouterr().err == "minicluster: [Errno 28] No space left on device\n"
+
+
+def test_a_cluster_that_is_down_cannot_be_broken(
+    folder: Path, machine: SimulatedMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else `fault` would mount, and `down` has been called already."""
+    saved = json.loads((folder / "cluster.json").read_text())
+    (folder / "cluster.json").write_text(json.dumps({**saved, "state": "down"}))
+    where = ["--dir", str(folder), "n1"]
+    for argv in (["fault", *where, "fs_mounts.hung", "/local"], ["clear", *where], ["reboot", *where]):
+        assert cli.main(argv) == 1
+        assert "is down; `minicluster up` starts it anew" in capsys.readouterr().err
+    assert machine.faults() == []
 
 
 def test_down_is_idempotent_and_can_remove_the_folder(

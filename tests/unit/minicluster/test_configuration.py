@@ -1,11 +1,8 @@
-"""Ports, slurm.conf, hooks, requirements: what a cluster is made of before it runs."""
+"""slurm.conf, hooks, requirements: what a cluster is made of before it runs."""
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import socket
 import stat
 import subprocess
 from typing import TYPE_CHECKING
@@ -14,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicluster import cluster as cluster_module
-from minicluster import hooks, ports, requirements, slurm_conf
+from minicluster import hooks, requirements, slurm_conf
 from minicluster.cluster import Cluster
-from minicluster.errors import MiniclusterError, RequirementError, StartError
+from minicluster.errors import MiniclusterError, RequirementError
 from minicluster.slurm_conf import Layout
 
 if TYPE_CHECKING:
@@ -31,72 +27,6 @@ def layout(directory: Path, **changes: object) -> Layout:
 
 def lines(text: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in text.splitlines() if line)
-
-
-def free_range(count: int) -> int:
-    """Where `count` ports in a row are free, away from those of real clusters on this host."""
-    starts = list(range(10_000, 20_000 - count, 100))
-    random.shuffle(starts)
-    return next(first for first in starts if all(ports._can_bind(first + i) for i in range(count)))
-
-
-@pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A port registry of the test's own."""
-    monkeypatch.setattr(ports, "REGISTRY", tmp_path / "registry")
-    first = free_range(10 * ports.BLOCK)
-    monkeypatch.setattr(ports, "FIRST_PORT", first)
-    monkeypatch.setattr(ports, "LAST_PORT", first + 10 * ports.BLOCK)
-    return tmp_path / "registry"
-
-
-def claim(directory: Path, base: int, state: str = "up") -> None:
-    directory.mkdir(exist_ok=True)
-    (directory / "cluster.json").write_text(json.dumps({"port": base, "state": state}))
-
-
-def test_clusters_get_blocks_that_do_not_overlap(tmp_path: Path, registry: Path) -> None:
-    bases = []
-    for name in "abcdef":
-        base = ports.reserve(tmp_path / name, 66)
-        claim(tmp_path / name, base)
-        bases.append(base)
-    assert len(set(bases)) == 6
-    assert all(abs(one - other) >= ports.BLOCK for one in bases for other in bases if one != other)
-    assert all(ports.FIRST_PORT <= base <= ports.LAST_PORT - 66 for base in bases)
-
-
-def test_a_block_is_free_again_when_its_cluster_is_down_gone_or_elsewhere(
-    tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ports, "LAST_PORT", ports.FIRST_PORT + ports.BLOCK + 1)  # one block in all
-    base = ports.reserve(tmp_path / "a", 3)
-    claim(tmp_path / "a", base)
-    with pytest.raises(StartError, match="no free block"):
-        ports.reserve(tmp_path / "b", 3)
-    claim(tmp_path / "a", base, state="down")
-    assert ports.reserve(tmp_path / "b", 3) == base
-    claim(tmp_path / "b", base)
-    ports.release(tmp_path / "a", base)  # not a's any more
-    with pytest.raises(StartError):
-        ports.reserve(tmp_path / "c", 3)
-    ports.release(tmp_path / "b", base)
-    assert ports.reserve(tmp_path / "c", 3) == base
-
-
-def test_a_port_in_use_is_avoided(tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "LAST_PORT", ports.FIRST_PORT + 2 * ports.BLOCK + 1)  # two blocks
-    first = ports.reserve(tmp_path / "a", 3)
-    ports.release(tmp_path / "a", first)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", first + 2))
-        taken.listen()
-        assert ports.reserve(tmp_path / "b", 3) != first
-
-
-def test_too_many_ports_are_refused(tmp_path: Path, registry: Path) -> None:
-    with pytest.raises(StartError, match="at most"):
-        ports.reserve(tmp_path, ports.BLOCK + 1)
 
 
 def test_the_caller_s_keys_replace_ours_whatever_their_case(tmp_path: Path) -> None:
@@ -249,7 +179,6 @@ def test_only_one_start_at_a_time(tmp_path: Path) -> None:
         other._starting(),
     ):
         pass
-    assert cluster_module.MAX_NODES == 64
 
 
 def test_a_client_that_fails_or_hangs_is_reported(tmp_path: Path) -> None:
