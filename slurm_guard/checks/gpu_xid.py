@@ -157,7 +157,7 @@ def _event(code: int, group: list[XidLine], at: dict[str, Any], tier: str) -> Fi
         text = f"{text}; {shown.rest[:_LONGEST]}"
     if len(group) > 1:
         text = f"{text} ({len(group)} lines)"
-    at["value"] = len(group)
+    at.update(value=len(group), since=f"{first.time_s:.3f} s after boot")
     return _finding(text, code, tier, at, is_known=code != 154 or xid.is_recovery(shown.recovery))
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VERSION = 1
 #: Beginnings that are kept of a fault, and for how long; rules look back a day or two, at most this far.
 _MOST, OLDEST_S = 32, 30 * 86400.0
+#: Events that are known again: the healthcheck and then the job's epilog see the same ones.
+_MOST_EVENTS = 16
 #: Faults that are kept: a node with more has other worries.
 _MOST_FAULTS = 256
 #: An event that is told without its own time is taken for the one before when it comes sooner than this: the
@@ -27,10 +29,10 @@ _SAME_EVENT_S = 600.0
 
 
 class Sightings:
-    """`faults`: {"fault device": {since, last, began, event}}; times are unix seconds.
+    """`faults`: {"fault device": {since, last, began, events}}; times are unix seconds.
 
-    `since` is None while the fault is not seen; `began` are its beginnings, oldest first; `event` is the own
-    time of the last event, as its finding tells it.
+    `since` is None while the fault is not seen; `began` are its beginnings, oldest first; `events` are the own
+    times of its last events, as their findings tell them.
     """
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
@@ -58,13 +60,15 @@ class Sightings:
 
     def _see(self, finding: Finding, boot_id: str, now: float) -> str:
         name = f"{finding.fault} {finding.device or ''}".strip()
-        entry = self.faults.setdefault(name, {"since": None, "last": 0.0, "began": [], "event": ""})
+        entry = self.faults.setdefault(name, {"since": None, "last": 0.0, "began": [], "events": []})
         event = f"{boot_id} {finding.since}" if finding.event and finding.since else ""
         if _is_new(entry, finding, event, now):
             young = [at for at in entry["began"] if 0 <= now - at <= OLDEST_S]
             entry["began"] = [*young[-_MOST + 1 :], now]
         entry["since"] = now if entry["since"] is None else min(entry["since"], now)
-        entry["last"], entry["event"] = now, event
+        entry["last"] = now
+        if event and event not in entry["events"]:
+            entry["events"] = [*entry["events"][-_MOST_EVENTS + 1 :], event]
         return name
 
     def ages(self, now: float) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], list[float]]]:
@@ -81,8 +85,8 @@ def _is_new(entry: dict[str, Any], finding: Finding, event: str, now: float) -> 
     """True if this is another beginning, not the one that is on record seen once more."""
     if not finding.event:
         return entry["since"] is None
-    if event and entry["event"]:
-        return bool(event != entry["event"])
+    if event:
+        return event not in entry["events"]
     return bool(now - entry["last"] > _SAME_EVENT_S)
 
 
@@ -98,7 +102,7 @@ def _checked(content: dict[str, Any] | None) -> Sightings:
     found = Sightings(content)
     found.ages(0.0)
     for entry in found.faults.values():
-        entry["last"] + 0.0, entry["event"] + ""
+        entry["last"] + 0.0, [*entry["events"]]
     return found
 
 

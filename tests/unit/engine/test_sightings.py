@@ -50,6 +50,13 @@ def test_one_event_seen_by_the_healthcheck_and_by_the_epilog_began_once() -> Non
     assert found.ages(9000.0)[1]["gpu_xid.31", "gpu2"] == [8000.0]
 
 
+def test_the_epilog_tells_an_older_event_than_the_last_one_once_more() -> None:
+    first = finding("gpu_xid.31", "gpu2", event=True, since="512 s after boot")
+    second = finding("gpu_xid.31", "gpu2", event=True, since="2900 s after boot")
+    found = after([(1000.0, [first]), (3400.0, [second]), (9000.0, [first])])
+    assert found.ages(9000.0)[1]["gpu_xid.31", "gpu2"] == [8000.0, 5600.0]
+
+
 def test_another_event_and_the_same_second_of_another_boot_begin_anew() -> None:
     first = finding("gpu_xid.31", "gpu2", event=True, since="512 s after boot")
     second = finding("gpu_xid.31", "gpu2", event=True, since="513 s after boot")
@@ -116,12 +123,12 @@ def test_this_run_counts_before_it_is_written(places: Places) -> None:
         "",
         "[]",
         "{",
-        '{"version": 2, "faults": {"a": {"since": 1, "last": 1, "began": [], "event": ""}}}',
+        '{"version": 2, "faults": {"a": {"since": 1, "last": 1, "began": [], "events": []}}}',
         '{"version": 1, "faults": 7}',
         '{"version": 1, "faults": {"a b": 3}}',
-        '{"version": 1, "faults": {"a b": {"since": "x", "last": 1, "began": [], "event": ""}}}',
-        '{"version": 1, "faults": {"a b": {"since": null, "last": 1, "began": 5, "event": ""}}}',
-        '{"version": 1, "faults": {"a b": {"since": null, "last": "1", "began": [], "event": ""}}}',
+        '{"version": 1, "faults": {"a b": {"since": "x", "last": 1, "began": [], "events": []}}}',
+        '{"version": 1, "faults": {"a b": {"since": null, "last": 1, "began": 5, "events": []}}}',
+        '{"version": 1, "faults": {"a b": {"since": null, "last": "1", "began": [], "events": []}}}',
         '{"version": 1, "faults": {"a b": {"since": null, "last": 1, "began": []}}}',
     ],
 )
