@@ -94,6 +94,11 @@ class Places:
         return os.path.join(self.run, "state.json")
 
     @property
+    def writer(self) -> str:
+        """The process of this boot that was left behind in a write to a sick disk."""
+        return os.path.join(self.run, "writer.json")
+
+    @property
     def answer(self) -> str:
         """What Slurm last said of a drain on this node."""
         return os.path.join(self.run, "answer.json")

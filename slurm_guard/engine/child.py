@@ -64,10 +64,15 @@ def send(write_end: int, data: bytes) -> None:
 
 
 def bounded(work: Callable[[], None], seconds: float) -> str:
-    """Run `work` in a child with a deadline: `done`, `failed: why` or `hung` (the child is left behind).
+    """Run `work` in a child with a deadline: `done`, `failed: why` or `hung`.
 
     For writes: a sick disk hangs fsync, where neither a thread nor a signal helps.
     """
+    return attempt(work, seconds)[0]
+
+
+def attempt(work: Callable[[], None], seconds: float) -> tuple[str, int | None]:
+    """As `bounded`, with the pid of the child if it outlived SIGKILL and was left behind."""
 
     def report(write_end: int) -> None:
         try:
@@ -80,17 +85,16 @@ def bounded(work: Callable[[], None], seconds: float) -> str:
     try:
         pid, read_end = spawn(report)
     except OSError as error:  # no process to be had
-        return f"failed: {type(error).__name__}: {error}"
+        return f"failed: {type(error).__name__}: {error}", None
     try:
         readable = select.select([read_end], [], [], seconds)[0]
         answer = os.read(read_end, _MOST_WORDS) if readable else None
     finally:
         os.close(read_end)
     if answer is None:
-        kill_and_leave(pid)
-        return "hung"
+        return "hung", pid if kill_and_leave(pid) else None
     reap(pid)
-    return "done" if answer == _DONE else f"failed: {answer.decode('utf-8', 'replace') or 'no word'}"
+    return "done" if answer == _DONE else f"failed: {answer.decode('utf-8', 'replace') or 'no word'}", None
 
 
 def kill_and_leave(pid: int, patience_s: float = 0.1) -> bool:

@@ -13,6 +13,7 @@ from slurm_guard.engine import (
     act,
     answers,
     child,
+    disk,
     faults,
     files,
     record,
@@ -51,7 +52,7 @@ def settle(this: Run) -> dict[str, Any]:
     elif this.refusing is not None:
         actions.append(record.action("refuse", request, "held", done.why))
     code = 75 if refuse else 0
-    written = child.bounded(lambda: _after(this, request, done, actions, code), _DISK_S)
+    written = disk.write(this.places, lambda: _after(this, request, done, actions, code), _DISK_S)
     if written != "done":
         this.log(f"the action was not recorded ({written}): {request['reason']}: {done.what}", syslog.ERROR)
     this.log(f"{request['reason']}: drain {done}")

@@ -15,8 +15,8 @@ from slurm_guard.core.outcome import FAIL, Finding
 from slurm_guard.core.policy import Decision, History, decide
 from slurm_guard.engine import (
     allocations,
-    child,
     clock,
+    disk,
     faults,
     node_state,
     record,
@@ -50,7 +50,7 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
     this.ends = began + plan.deadlines[hook]
     _note_problems(this)
     _decide(this)
-    written = child.bounded(lambda: _put_on_disk(this), DISK_S)
+    written = disk.write(this.places, lambda: _put_on_disk(this), DISK_S)
     if written != "done":
         this.log(f"state and record were not written ({written}): {_summary(this)}", syslog.ERROR)
     verdict = {"exit": 0, "message": ""}
