@@ -138,7 +138,7 @@ def jobs(told: dict[str, Any]) -> list[JobInfo]:
 
 def _job(row: dict[str, Any]) -> JobInfo:
     job_id = number(row.get("job_id"))
-    if job_id is None:
+    if job_id is None or job_id < 1:
         raise SlurmError(f"Slurm's JSON has a job without an id: {values.one_line(json.dumps(row), 80)}")
     task = number(row.get("array_task_id"))
     state = _words(row.get("job_state"))
@@ -148,7 +148,7 @@ def _job(row: dict[str, Any]) -> JobInfo:
         array_job_id=number(row.get("array_job_id")) or None,
         array_task_id=task,
         het_job_id=number(row.get("het_job_id")) or None,
-        name=row.get("name") or "",
+        name=row["name"] if isinstance(row.get("name"), str) else "",
         user=_text(row.get("user_name")),
         uid=number(row.get("user_id")),
         account=_text(row.get("account")),
@@ -171,6 +171,7 @@ def _job_nodes(row: dict[str, Any]) -> str:
     """The allocated nodes as a hostlist; an unallocated core in the details does not make a node ours."""
     for told in (row.get("nodes"), _get(row, "job_resources", "nodes")):
         found = told.get("list") if isinstance(told, dict) else told
+        found = ",".join(_strings(found)) if isinstance(found, list) else found
         if isinstance(found, str) and found:
             return found
     return ""

@@ -48,7 +48,7 @@ def job_number(told: str) -> int:
         SlurmError: it is none.
     """
     value = number(told)
-    if value is None:
+    if not value:  # there is no job 0
         raise SlurmError(f"Slurm's answer has {told[:40]!r} where a job id was expected")
     return value
 

@@ -51,10 +51,25 @@ def test_ids_of_arrays_steps_and_components(
     assert (run.array_job_id, run.array_task_id, run.het_job_id) == (array, task, het)
 
 
-@pytest.mark.parametrize("raw", ["", "x", "[1-3]", "4294967294", "N/A", "-4"])
+@pytest.mark.parametrize("raw", ["", "x", "0", "0.batch", "[1-3]", "4294967294", "N/A", "-4"])
 def test_an_id_that_cannot_be_read_is_an_error_and_never_job_0(raw: str) -> None:
     with pytest.raises(SlurmError, match="job id"):
         accounted("61007", raw, "COMPLETED")
+
+
+@pytest.mark.parametrize("told", [0, -4, "x", None, 4294967294, {"set": False, "number": 7}, {"number": 0}])
+def test_nor_is_it_in_json(told: object) -> None:
+    with pytest.raises(SlurmError, match="job without an id"):
+        parse_json.jobs({"jobs": [{"job_id": told, "job_state": ["RUNNING"]}]})
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    ["gx[1-2]", {"count": 2, "list": "gx[1-2]"}, ["gx[1-2]"], {"list": ["gx[1-2]"], "allocation": "?"}],
+)
+def test_a_jobs_nodes_are_read_in_whichever_shape_they_come(nodes: object) -> None:
+    (job,) = parse_json.jobs({"jobs": [{"job_id": 7, "job_state": ["RUNNING"], "nodes": nodes, "name": 5}]})
+    assert (job.nodes, job.name) == ("gx[1-2]", "")
 
 
 @pytest.mark.parametrize("text", ["770001_[1-3]", "770001_", "+1", "7.batch", "job7", "1,2", "7 8"])
