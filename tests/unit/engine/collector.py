@@ -100,6 +100,10 @@ class Collector:
         self.nonces.add(said["nonce"])
         return said
 
+    def signature(self, payload: bytes) -> str:
+        """What stands under a plan."""
+        return f"Token {hmac.new(self.plan_token, payload, 'sha256').hexdigest()}"
+
     def take(self, body: bytes) -> dict[str, Any]:
         """Commit the records of a body; the answer."""
         answer: dict[str, Any] = {"acknowledged": [], "refused": [], "takes_over": [], "plan": self.plan_hash}
@@ -159,8 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = {"v": 1, "nonce": said["nonce"]}
             content["digest"] = hashlib.sha256(self.collector.plan).hexdigest()
             payload = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-            signature = hmac.new(self.collector.plan_token, payload, "sha256").hexdigest()
-            self._answer(200, self.collector.plan, {"X-Slurm-Guard-Signature": f"Token {signature}"})
+            signature = {"X-Slurm-Guard-Signature": self.collector.signature(payload)}
+            self._answer(200, self.collector.plan, signature)
 
     def _taken(self, word: str | Callable[[Any], Any] | None, answer: dict[str, Any]) -> None:
         if word == "lost":
