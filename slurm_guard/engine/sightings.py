@@ -31,8 +31,8 @@ _SAME_EVENT_S = 600.0
 class Sightings:
     """`faults`: {"fault device": {since, last, began, events}}; times are unix seconds.
 
-    `since` is None while the fault is not seen; `began` are its beginnings, oldest first; `events` are the own
-    times of its last events, as their findings tell them.
+    `since` is None while the fault is not seen; `began` are its beginnings, oldest first; `events` are the
+    own times of its last events, as their findings tell them.
     """
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
