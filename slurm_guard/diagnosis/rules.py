@@ -31,6 +31,9 @@ LEVELS = ("low", "medium", "high")
 #: Checks of things that many nodes share, and whose fault it is when many nodes see it.
 SHARED_CHECKS = (("fs_", "storage"), ("ib_", "fabric"))
 
+#: So many other nodes with the same hung or full storage at one time mean one of its servers, not the nodes.
+FEW_NODES = 2
+
 
 class Outcome(NamedTuple):
     """What a state of Slurm's means where no hook saw a fault."""

@@ -123,11 +123,13 @@ def _ask_peers(verdict: Verdict, first: Evidence, fleet: Fleet) -> None:
     if failed and failed >= passed:
         verdict.blame = owner or verdict.blame
         verdict.why.append(f"{_nodes(failed)} saw the same at that time")
+    elif owner == "storage" and failed >= rules.FEW_NODES:
+        verdict.blame = owner
+        _lower(verdict, f"{_nodes(failed)} saw the same at that time, though it passed on {passed}")
     elif passed:
         verdict.blame = "node"
-        verdict.why.append(
-            f"the same check passed on {_nodes(passed)} at that time, so it is this node's own"
-        )
+        own = f"the same check passed on {_nodes(passed)} at that time, so it is this node's own"
+        verdict.why.append(f"{own}; it failed on {failed}" if failed else own)
     elif verdict.blame in ("storage", "fabric"):
         _lower(verdict, "no other node's run is on record to compare with")
 

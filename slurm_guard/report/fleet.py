@@ -22,12 +22,11 @@ class StoreFleet:
         self._run = run
 
     def peers(self, one: Evidence) -> Peers:
-        """How other nodes of the cluster judged the same check near that time."""
+        """How other nodes of the cluster, the job's own first, judged the same check near that time."""
         start, end = one.at - rules.PEERS_MS, one.at + rules.PEERS_MS
-        finding = one.finding
-        return fleet.peers(
-            self._store, self._run.cluster, finding.check, finding.device, start, end, one.node
-        )
+        check, device = one.finding.check, one.finding.device
+        near = [share.node for share in self._run.shares]
+        return fleet.peers(self._store, self._run.cluster, check, device, start, end, one.node, near)
 
     def elsewhere(self, one: Evidence) -> Elsewhere:
         """Other jobs with the same fault on the same device within a week."""

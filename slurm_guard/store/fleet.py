@@ -118,13 +118,22 @@ class Peers:
 
 
 def peers(
-    store: Store, cluster: str, check: str, device: str, start: int, end: int, but: str, most: int = 256
+    store: Store,
+    cluster: str,
+    check: str,
+    device: str,
+    start: int,
+    end: int,
+    but: str,
+    near: Sequence[str] = (),
+    most: int = 256,
 ) -> Peers:
-    """Ask up to `most` other nodes of the cluster how a check went there between `start` and `end`."""
+    """Ask up to `most` other nodes of the cluster, `near` ones first, how a check went between two times."""
     found = Peers()
     run, node = schema.runs, schema.nodes
     with store.read() as connection:
-        query = select(node.c.id).where(node.c.cluster == cluster, node.c.name != but).order_by(node.c.id)
+        query = select(node.c.id).where(node.c.cluster == cluster, node.c.name != but)
+        query = query.order_by(node.c.name.not_in(near[:most]), node.c.id)
         numbers = connection.scalars(query.limit(most)).all()
         rows: list[RunRow] = []
         for some in queries.chunks(numbers):
@@ -157,7 +166,9 @@ def same_fault_in_other_jobs(
             )
             runs = [finding.run for finding in seen if finding.status in (FAIL, TIMEOUT)]
             for some in queries.chunks(runs):
-                where = (table.c.epilog_run.in_(some), table.c.job_id != job_id)
+                # By node, which has an index: the runs alone would mean a look at every allocation on record.
+                on_node = table.c.node_id == number
+                where = (on_node, table.c.epilog_run.in_(some), table.c.job_id != job_id)
                 for other in queries.allocations(connection, *where):
                     found.jobs.add(other.job_id)
                     found.users.add(other.user or str(other.uid))
@@ -189,9 +200,8 @@ def _drains(connection: Connection, nodes: Sequence[int]) -> dict[int, list[Acti
     """Drains and resumes that were done, newest first, by node number."""
     found: dict[int, list[ActionRow]] = {}
     for some in queries.chunks(nodes):
-        for action in queries.actions(connection, nodes=some, names=("drain", "resume")):
-            if action.outcome == "done":
-                found.setdefault(action.node_id, []).append(action)
+        for action in queries.actions(connection, nodes=some, names=("drain", "resume"), outcome="done"):
+            found.setdefault(action.node_id, []).append(action)
     return found
 
 

@@ -113,20 +113,20 @@ def actions(
     *,
     nodes: Iterable[int] | None = None,
     names: Iterable[str] | None = None,
+    outcome: str | None = None,
     since: int | None = None,
     until: int | None = None,
-    runs_of: Iterable[int] | None = None,
     most: int | None = None,
 ) -> list[ActionRow]:
-    """Actions (drain, resume, refuse, tell) by node, name, run and time, newest first."""
+    """Actions (drain, resume, refuse, tell) by node, name, outcome and time, newest first."""
     table = schema.actions
     where: list[ColumnElement[bool]] = _window(table.c.at, since, until)
     if nodes is not None:
         where.append(table.c.node_id.in_(list(nodes)))
     if names is not None:
         where.append(table.c.action.in_(list(names)))
-    if runs_of is not None:
-        where.append(table.c.run.in_(list(runs_of)))
+    if outcome is not None:
+        where.append(table.c.outcome == outcome)
     asked = func.coalesce(_runs.c.parent, _runs.c.run_id).label("asked")
     by = (_runs.c.hook.label("by"), _runs.c.user, _runs.c.mode, _nodes.c.name, asked)
     query = select(*(table.c[name] for name in (*_ACTION_PLAIN, "extra")), *by)
@@ -186,8 +186,8 @@ def longest_silence(connection: Connection, node: int, start: int, end: int) -> 
     earlier = func.lag(_runs.c.started, 1, start).over(order_by=_runs.c.started)
     steps = select(earlier.label("since"), _runs.c.started.label("until")).where(*where).subquery()
     longest = select(steps).order_by((steps.c.until - steps.c.since).desc()).limit(1)
-    found = connection.execute(longest).tuples().all()
-    last = connection.scalar(select(func.max(_runs.c.started)).where(*where)) or start
+    found: list[tuple[int, int]] = [(row.since, row.until) for row in connection.execute(longest)]
+    last: int = connection.scalar(select(func.max(_runs.c.started)).where(*where)) or start
     return max((*found, (last, end)), key=lambda step: step[1] - step[0])
 
 

@@ -128,6 +128,13 @@ def test_peers_are_asked_how_the_same_check_went_there(store: Store) -> None:
     assert (found.passed, found.failed) == (["gx2"], ["gx3"])
 
 
+def test_near_nodes_are_asked_first(store: Store) -> None:
+    put(store, *(run("healthcheck", f"gx{number}", 5) for number in range(1, 9)))
+    asked = (store, "aurora", "fs_mounts", "/scratch", ms(0), ms(10), "gx1")
+    assert fleet.peers(*asked, near=["gx1", "gx7", "gx8"], most=2).passed == ["gx7", "gx8"]
+    assert fleet.peers(*asked, most=2).passed == ["gx2", "gx3"]
+
+
 def test_the_same_fault_in_other_jobs(store: Store) -> None:
     fault = finding("gpu_xid.31", device="gpu2", tier="JOB", blame="job")
     for number, (user, one) in enumerate(
