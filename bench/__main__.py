@@ -15,7 +15,7 @@ from bench import table
 from bench.setting import Setting
 from minicluster.mounting import unmount_below
 
-PARTS = ("hooks", "shipping", "hangs", "slurm_calls", "store", "report", "commands")
+PARTS = ("hooks", "shipping", "hangs", "slurm_calls", "store", "report", "commands", "collector")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -26,6 +26,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hook-runs", type=int, default=1000, metavar="N", help="runs to watch (1000)")
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="share of 2,000 nodes in the store (1)"
+    )
+    parser.add_argument(
+        "--collector-seconds", type=int, default=20, metavar="N", help="how long nodes send (20)"
     )
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     found = parser.parse_args(arguments)
@@ -59,7 +62,13 @@ def main() -> int:
     where = machine()
     for part in arguments.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="sguard-bench-") as folder:
-            setting = Setting(Path(folder), arguments.repetitions, arguments.scale, arguments.hook_runs)
+            setting = Setting(
+                Path(folder),
+                arguments.repetitions,
+                arguments.scale,
+                arguments.hook_runs,
+                arguments.collector_seconds,
+            )
             try:
                 found += measure(part, setting)
             finally:

@@ -17,6 +17,7 @@ class Setting:
     repetitions: int = 20
     scale: float = 1.0
     hook_runs: int = 1000
+    collector_s: int = 20
 
     @property
     def python(self) -> str:

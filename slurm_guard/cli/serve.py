@@ -27,10 +27,11 @@ def serve(
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> int:
-    """Take the records of all nodes, and give them their plan, until SIGTERM.
+    """Take the records of all nodes, and give them their plan.
 
-    Settings: [collector] in slurm-guard.toml; docs/collector.md says how to set it up. Requests that are not
-    signed are refused. Listens on loopback unless told otherwise. Runs as SlurmUser or a Slurm operator.
+    Serves until SIGTERM. Settings: [collector] in slurm-guard.toml; docs/collector.md says how to set it up.
+    Refuses what is not signed. Listens on loopback unless told otherwise. Run it as SlurmUser, or as a Slurm
+    operator.
     """
     from slurm_guard.collector import server
     from slurm_guard.collector.service import Collector
