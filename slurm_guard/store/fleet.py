@@ -133,7 +133,8 @@ def peers(
     run, node = schema.runs, schema.nodes
     with store.read() as connection:
         query = select(node.c.id).where(node.c.cluster == cluster, node.c.name != but)
-        query = query.order_by(node.c.name.not_in(near[:most]), node.c.id)
+        first = [name for name in near if name != but][:most]
+        query = query.order_by(node.c.name.not_in(first), node.c.id)
         numbers = connection.scalars(query.limit(most)).all()
         rows: list[RunRow] = []
         for some in queries.chunks(numbers):

@@ -45,7 +45,7 @@ REPORTS: dict[str, Callable[[Store], object]] = {
     "a job with its own fault": lambda store: job.build(store, 8121),
     "a job that met its storage": lambda store: job.build(store, 8105),
     "a node": lambda store: node.build(store, "gx03", now=ms(181)),
-    "all nodes": lambda store: nodes.build(store),
+    "all nodes": nodes.build,
     "drains": lambda store: drains.build(store, Plan({}, "gx01"), SILENT),
     "history": lambda store: history.build(store, since=ms(0), until=ms(99)),
     "history of one node": lambda store: history.build(store, ["gx05"], ms(0), ms(99)),
