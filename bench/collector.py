@@ -67,7 +67,7 @@ def rows(setting: Setting) -> list[Row]:
             "-",
             f"{found['backlog']} left, answer in {found['median_ms']:.0f} ms (p99 {found['p99_ms']:.0f})",
             holds=found["backlog"] == 0 and found["acknowledged"] == nodes and found["latest_s"] < 1,
-            note=f"a shipment began at most {found['latest_s']:.1f} s late; requests wait for a common commit",
+            note=f"a shipment began at most {found['latest_s']:.1f} s late; requests share commits",
         ),
         Row(
             "shipping, CPU of a run",
@@ -75,7 +75,7 @@ def rows(setting: Setting) -> list[Row]:
             "-",
             f"{found['cpu_ms']:.1f} ms",
             holds=found["cpu_ms"] <= 100,
-            note="in a process that sends for all nodes: without the start of an interpreter, with making the record",
+            note="one process sends for all nodes: no start of an interpreter in it, but making the record",
         ),
     ]
 
