@@ -355,7 +355,7 @@ def test_no_munge_library_or_daemon_is_told(site: Site) -> None:
 def test_drains_that_the_collector_takes_over_are_dropped_here(site: Site) -> None:
     taken, other = site.records(2)
     for run_id, device in ((taken, "gpu1"), (other, "gpu2")):
-        wanted = {"fault": "gpu_xid.79", "device": device, "reason": f"SG:gpu_xid.79 {device}"}
+        wanted = {"fault": "gpu_xid.79", "device": device, "scope": "device", "reason": "SG:gpu_xid.79"}
         requests.put(site.places, requests.make("drain", boot_id=BOOT, run_id=run_id, **wanted))
     requests.put(site.places, requests.make("tell", boot_id=BOOT, run_id=taken, job_id=5, text="x"))
     site.collector.takes_over.add(taken)

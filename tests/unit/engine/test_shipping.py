@@ -230,7 +230,7 @@ def test_where_the_collector_acts_it_is_asked_first(
     this = a_run(node.root, **settings)
     run_id = this.outcome.run_id
     spool.write(this.places, {"run_id": run_id, "hook": "healthcheck"}, this.plan.spool)
-    wanted = {"fault": "gpu_xid.79", "device": "gpu1", "reason": "SG:gpu_xid.79 gpu1"}
+    wanted = {"fault": "gpu_xid.79", "device": "gpu1", "scope": "device", "reason": "SG:gpu_xid.79 gpu1"}
     requests.put(this.places, requests.make("drain", boot_id=BOOT, run_id=run_id, **wanted))
     collector.takes_over.add(run_id)
     collector.script.extend([] if word is None else [word])
