@@ -27,6 +27,8 @@ EXPORT nvmlReturn_t nvmlEventSetCreate(struct event_set **set)
 
 EXPORT nvmlReturn_t nvmlEventSetFree(struct event_set *set)
 {
+    NEED(set);
+    PASS_GATE(NULL);
     free(set);
     return NVML_SUCCESS;
 }

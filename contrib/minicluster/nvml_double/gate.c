@@ -1,7 +1,7 @@
 /* The trouble that a call can meet, each a key of the state file; a device's own section wins over [gpu],
  * and that over [system]:
  *
- *   latency_us=N            every call takes N microseconds longer
+ *   latency_us=N            every call takes N microseconds longer; one that finds a device, twice that
  *   latency.SYMBOL=N        this call does (instead of latency_us)
  *   hang.SYMBOL=forever|MS  this call never returns, or only after MS milliseconds; hang.*: every call
  *   crash.SYMBOL=1          this call ends the process with a segmentation fault

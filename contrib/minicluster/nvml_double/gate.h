@@ -1,4 +1,4 @@
-/* Every call passes the gate first: latency, hangs, crashes, forced return codes, lost devices. */
+/* Every call but nvmlErrorString passes the gate first: latency, hangs, crashes, forced codes, lost devices. */
 #ifndef NVML_DOUBLE_GATE_H
 #define NVML_DOUBLE_GATE_H
 

@@ -4,114 +4,88 @@
 
 #include "device.h"
 #include "gate.h"
+#include "slots.h"
 #include "state.h"
 
-static const char *const SRAM_KEYS[11] = {
-    "sram_ecc.aggregate.uncorrected_parity", "sram_ecc.aggregate.uncorrected_secded",
-    "sram_ecc.aggregate.corrected",          "sram_ecc.volatile.uncorrected_parity",
-    "sram_ecc.volatile.uncorrected_secded",  "sram_ecc.volatile.corrected",
-    "sram_ecc.bucket.l2",                    "sram_ecc.bucket.sm",
-    "sram_ecc.bucket.pcie",                  "sram_ecc.bucket.mcu",
-    "sram_ecc.bucket.other",
-};
-
-static const char *error_word(unsigned type)
+/* LOCATION: "" for the total, or a dot and its number: 0 L1, 1 L2, 2 device memory (DRAM), 3 registers,
+ * 4 texture, 5 shared, 6 CBU, 7 SRAM. */
+static nvmlReturn_t ecc_errors(const struct device *device, unsigned type, unsigned counter, const char *location,
+                               unsigned long long *count)
 {
-    return type ? "uncorrected" : "corrected";
-}
+    char key[64];
 
-static const char *counter_word(unsigned counter)
-{
-    return counter ? "aggregate" : "volatile";
+    if (!state_number_or(device, "ecc_mode", 0))
+        return NVML_ERROR_NOT_SUPPORTED;
+    snprintf(key, sizeof key, "ecc.%s.%s%s", counter ? "aggregate" : "volatile", type ? "uncorrected" : "corrected",
+             location);
+    return state_number(device, key, count);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned type, unsigned counter,
                                                 unsigned long long *count)
 {
-    char key[64];
-
     NEED(device && count && type < 2 && counter < 2);
     PASS_GATE(device);
-    if (!state_number_or(device, "ecc_mode", 0))
-        return NVML_ERROR_NOT_SUPPORTED;
-    snprintf(key, sizeof key, "ecc.%s.%s", counter_word(counter), error_word(type));
-    return state_number(device, key, count);
+    return ecc_errors(device, type, counter, "", count);
 }
 
-/* LOCATION: 0 L1, 1 L2, 2 device memory (DRAM), 3 registers, 4 texture, 5 shared, 6 CBU, 7 SRAM. */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, unsigned type, unsigned counter,
                                                     unsigned location, unsigned long long *count)
 {
-    char key[80];
+    char number[16];
 
     NEED(device && count && type < 2 && counter < 2);
     PASS_GATE(device);
-    if (!state_number_or(device, "ecc_mode", 0))
-        return NVML_ERROR_NOT_SUPPORTED;
-    snprintf(key, sizeof key, "ecc.%s.%s.%u", counter_word(counter), error_word(type), location);
-    return state_number(device, key, count);
+    snprintf(number, sizeof number, ".%u", location);
+    return ecc_errors(device, type, counter, number, count);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_t *status)
 {
-    unsigned long long exceeded;
-    nvmlReturn_t result;
-
     NEED(device && status);
     PASS_GATE(device);
-    result = state_number(device, "sram_ecc.threshold_exceeded", &exceeded);
-    if (result != NVML_SUCCESS)
-        return result;
-    for (int i = 0; i < 11; i++)
-        status->counters[i] = state_number_or(device, SRAM_KEYS[i], 0);
-    status->bThresholdExceeded = (unsigned)exceeded;
-    return NVML_SUCCESS;
+    return FILL(device,
+                SLOT(status->bThresholdExceeded, "sram_ecc.threshold_exceeded", 0),
+                SLOT(status->aggregateUncorrectedParity, "sram_ecc.aggregate.uncorrected_parity", 0),
+                SLOT(status->aggregateUncorrectedSecDed, "sram_ecc.aggregate.uncorrected_secded", 0),
+                SLOT(status->aggregateCorrected, "sram_ecc.aggregate.corrected", 0),
+                SLOT(status->volatileUncorrectedParity, "sram_ecc.volatile.uncorrected_parity", 0),
+                SLOT(status->volatileUncorrectedSecDed, "sram_ecc.volatile.uncorrected_secded", 0),
+                SLOT(status->volatileCorrected, "sram_ecc.volatile.corrected", 0),
+                SLOT(status->bucketL2, "sram_ecc.bucket.l2", 0),
+                SLOT(status->bucketSm, "sram_ecc.bucket.sm", 0),
+                SLOT(status->bucketPcie, "sram_ecc.bucket.pcie", 0),
+                SLOT(status->bucketMcu, "sram_ecc.bucket.mcu", 0),
+                SLOT(status->bucketOther, "sram_ecc.bucket.other", 0));
 }
 
 /* The driver answers no remapping questions about a GPU that is cut into MIG devices. */
-static nvmlReturn_t remapping_is_known(const struct device *device)
-{
-    return mig_count(device) ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
-}
+#define NEED_REMAPPING(device)                    do {                                              if (mig_count(device))                            return NVML_ERROR_NOT_SUPPORTED;      } while (0)
 
 EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrected, unsigned *uncorrected,
                                               unsigned *pending, unsigned *failed)
 {
-    unsigned long long number;
-    nvmlReturn_t result;
-
     NEED(device && corrected && uncorrected && pending && failed);
     PASS_GATE(device);
-    result = remapping_is_known(device);
-    if (result == NVML_SUCCESS)
-        result = state_number(device, "remap_corrected", &number);
-    if (result != NVML_SUCCESS)
-        return result;
-    *corrected = (unsigned)number;
-    *uncorrected = (unsigned)state_number_or(device, "remap_uncorrected", 0);
-    *pending = (unsigned)state_number_or(device, "remap_pending", 0);
-    *failed = (unsigned)state_number_or(device, "remap_failure", 0);
-    return NVML_SUCCESS;
+    NEED_REMAPPING(device);
+    return FILL(device,
+                SLOT(*corrected, "remap_corrected", 0),
+                SLOT(*uncorrected, "remap_uncorrected", 0),
+                SLOT(*pending, "remap_pending", 0),
+                SLOT(*failed, "remap_failure", 0));
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *banks)
 {
-    unsigned long long number;
-    nvmlReturn_t result;
-
     NEED(device && banks);
     PASS_GATE(device);
-    result = remapping_is_known(device);
-    if (result == NVML_SUCCESS)
-        result = state_number(device, "remap_banks.max", &number);
-    if (result != NVML_SUCCESS)
-        return result;
-    banks->max = (unsigned)number;
-    banks->high = (unsigned)state_number_or(device, "remap_banks.high", 0);
-    banks->partial = (unsigned)state_number_or(device, "remap_banks.partial", 0);
-    banks->low = (unsigned)state_number_or(device, "remap_banks.low", 0);
-    banks->none = (unsigned)state_number_or(device, "remap_banks.none", 0);
-    return NVML_SUCCESS;
+    NEED_REMAPPING(device);
+    return FILL(device,
+                SLOT(banks->max, "remap_banks.max", 0),
+                SLOT(banks->high, "remap_banks.high", 0),
+                SLOT(banks->partial, "remap_banks.partial", 0),
+                SLOT(banks->low, "remap_banks.low", 0),
+                SLOT(banks->none, "remap_banks.none", 0));
 }
 
 static nvmlReturn_t retired_pages(const struct device *device, unsigned cause, unsigned *count,
@@ -155,62 +129,44 @@ EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, unsigned c
 
 EXPORT nvmlReturn_t nvmlDeviceGetRepairStatus(nvmlDevice_t device, nvmlRepairStatus_t *status)
 {
-    unsigned long long channel;
-    nvmlReturn_t result;
-
     NEED(device && status);
     PASS_GATE(device);
-    result = state_number(device, "repair_pending.channel", &channel);
-    status->bChannelRepairPending = result == NVML_SUCCESS ? (unsigned)channel : 0;
-    status->bTpcRepairPending = (unsigned)state_number_or(device, "repair_pending.tpc", 0);
-    return result;
+    return FILL(device,
+                SLOT(status->bChannelRepairPending, "repair_pending.channel", 0),
+                SLOT(status->bTpcRepairPending, "repair_pending.tpc", 0));
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetUnrepairableMemoryFlag_v1(nvmlDevice_t device, nvmlUnrepairableMemory_t *status)
 {
-    unsigned long long flag;
-    nvmlReturn_t result;
-
     NEED(device && status);
     PASS_GATE(device);
-    result = state_number(device, "unrepairable_memory", &flag);
-    status->bUnrepairableMemory = result == NVML_SUCCESS ? (unsigned)flag : 0;
-    return result;
+    return FILL(device, SLOT(status->bUnrepairableMemory, "unrepairable_memory", 0));
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *fabric)
 {
-    unsigned long long state;
-    nvmlReturn_t result;
-
     NEED(device && fabric);
     PASS_GATE(device);
-    result = state_number(device, "fabric_state", &state);
-    if (result != NVML_SUCCESS)
-        return result;
     memset(fabric, 0, sizeof *fabric);
-    fabric->state = (unsigned char)state;
-    fabric->status = (nvmlReturn_t)state_number_or(device, "fabric_status", 0);
-    fabric->cliqueId = (unsigned)state_number_or(device, "fabric_clique", 0);
-    return NVML_SUCCESS;
+    return FILL(device,
+                SLOT(fabric->state, "fabric_state", 0),
+                SLOT(fabric->status, "fabric_status", 0),
+                SLOT(fabric->cliqueId, "fabric_clique", 0));
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *fabric)
 {
-    unsigned long long state;
     nvmlReturn_t result;
 
     NEED(device && fabric);
     PASS_GATE(device);
-    result = state_number(device, "fabric_state", &state);
-    if (result != NVML_SUCCESS)
-        return result;
     memset(fabric->clusterUuid, 0, sizeof fabric->clusterUuid);
-    fabric->state = (unsigned char)state;
-    fabric->status = (nvmlReturn_t)state_number_or(device, "fabric_status", 0);
-    fabric->cliqueId = (unsigned)state_number_or(device, "fabric_clique", 0);
-    fabric->healthMask = (unsigned)state_number_or(device, "fabric_health_mask", 0x1aa);
-    if (fabric->version >> 24 >= 3)
+    result = FILL(device,
+                  SLOT(fabric->state, "fabric_state", 0),
+                  SLOT(fabric->status, "fabric_status", 0),
+                  SLOT(fabric->cliqueId, "fabric_clique", 0),
+                  SLOT(fabric->healthMask, "fabric_health_mask", 0x1aa));
+    if (result == NVML_SUCCESS && fabric->version >> 24 >= 3) /* callers of earlier versions have no room */
         fabric->healthSummary = (unsigned char)state_number_or(device, "fabric_health_summary", 1);
-    return NVML_SUCCESS;
+    return result;
 }

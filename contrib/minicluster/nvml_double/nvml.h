@@ -55,7 +55,9 @@ typedef struct { unsigned version, bUnrepairableMemory; } nvmlUnrepairableMemory
 
 typedef struct {
     unsigned version;
-    unsigned long long counters[11]; /* in the order of SRAM_KEYS in health.c */
+    unsigned long long aggregateUncorrectedParity, aggregateUncorrectedSecDed, aggregateCorrected;
+    unsigned long long volatileUncorrectedParity, volatileUncorrectedSecDed, volatileCorrected;
+    unsigned long long bucketL2, bucketSm, bucketPcie, bucketMcu, bucketOther; /* aggregate uncorrected, by place */
     unsigned bThresholdExceeded;
 } nvmlEccSramErrorStatus_t;
 

@@ -26,6 +26,7 @@ EXPORT nvmlReturn_t nvmlInit_v2(void)
 
 EXPORT nvmlReturn_t nvmlShutdown(void)
 {
+    PASS_GATE(NULL);
     return gate_closed();
 }
 
