@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from slurm_guard.core.errors import StoreError
-from slurm_guard.store import schema, schema_central  # noqa: F401 - a new store gets its tables too
+from slurm_guard.store import schema, schema_central, schema_incidents  # noqa: F401 - a store has all their tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,9 +179,11 @@ def _check_version(store: Store) -> None:
     if found[0] > major:
         what = f"made by a newer slurm_guard (schema {_dotted(found)}, this one reads {major}.x)"
         raise StoreError(f"{store.path}: {what}; upgrade slurm_guard on this host")
-    if found[0] < major or (found[1] < minor and not store.readonly):
+    if found[0] < major:
         what = f"of an older schema {_dotted(found)}, this slurm_guard writes {major}.{minor}"
         raise StoreError(f"{store.path}: {what}; move the file away and ingest anew")
+    if found[1] < minor and not store.readonly:
+        _add_tables(store)
 
 
 def _version(store: Store) -> tuple[int, int] | None:
@@ -208,6 +210,14 @@ def _create(store: Store) -> None:
         schema.metadata.create_all(connection)
         row = {"key": "schema", "value": _dotted(schema.VERSION)}
         connection.execute(schema.meta.insert(), row)
+
+
+def _add_tables(store: Store) -> None:
+    """Bring a store of an older minor up to this one: it lacks tables, and nothing else."""
+    with store.write() as connection:
+        schema.metadata.create_all(connection)
+        version = schema.meta.update().where(schema.meta.c.key == "schema")
+        connection.execute(version.values(value=_dotted(schema.VERSION)))
 
 
 def _dotted(version: tuple[int, int]) -> str:

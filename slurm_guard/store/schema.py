@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 #: Major: older code cannot read it. Minor: only added tables or columns.
-VERSION = (1, 0)
+VERSION = (1, 1)
 
 metadata = MetaData()
 

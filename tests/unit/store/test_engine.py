@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 
 from slurm_guard.core.errors import StoreError
-from slurm_guard.store import engine, open_store, schema
+from slurm_guard.store import engine, open_store, schema, schema_central, schema_incidents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_store_opens_again_with_its_version(tmp_path: Path) -> None:
     for _ in range(2):
         with open_store(tmp_path / "s.sqlite") as store, store.read() as connection:
             version = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.key == "schema"))
-            assert version == "1.0"
+            assert version == "1.1"
 
 
 def test_readonly_reads_and_never_writes(tmp_path: Path) -> None:
@@ -79,6 +79,23 @@ def test_a_newer_minor_is_read(tmp_path: Path) -> None:
         plain.execute("UPDATE meta SET value='1.9'")
     plain.close()
     open_store(path).close()
+
+
+def test_a_store_of_an_older_minor_gets_the_tables_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    open_store(path).close()
+    lacking = [*schema_incidents.TABLES, *schema_central.TABLES]
+    with sqlite3.connect(path) as plain:
+        for table in lacking:
+            plain.execute(f"DROP TABLE {table.name}")
+        plain.execute("UPDATE meta SET value='1.0'")
+    plain.close()
+    open_store(path, readonly=True).close()
+    with open_store(path) as store, store.read() as connection:
+        for table in lacking:
+            assert connection.scalar(select(func.count()).select_from(table)) == 0
+        version = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.key == "schema"))
+        assert version == "1.1"
 
 
 @pytest.mark.parametrize("readonly", [False, True])
