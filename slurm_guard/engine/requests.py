@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 #: Design, law 3.
 OLDEST_S = 30 * 60.0
 _MOST = 64
+#: The kinds of requests, and what each must hold to be carried out.
+_NEEDED = {
+    "drain": ("fault", "device", "scope", "reason"),
+    "resume": ("fault", "reason"),
+    "tell": ("job_id", "text"),
+}
 #: What a file name may hold: other letters have up to four bytes each.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -72,7 +78,9 @@ def waiting(places: Places, boot_id: str, now: float | None = None) -> list[Fact
 
 
 def _valid(request: dict[str, Any], boot_id: str, now: float) -> bool:
-    created = request.get("created")
-    if not isinstance(created, (int, float)) or not isinstance(request.get("kind"), str):
+    created, kind = request.get("created"), request.get("kind")
+    if not isinstance(created, (int, float)) or not isinstance(kind, str):
         return False
+    if any(request.get(name) is None for name in _NEEDED.get(kind, ("",))):
+        return False  # of a version to come: nothing here knows what it asks for
     return request.get("boot_id") == boot_id and now - created + 60 >= 0 and now - created < OLDEST_S

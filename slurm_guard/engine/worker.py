@@ -52,7 +52,7 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
     _decide(this)
     written = disk.write(this.places, lambda: _put_on_disk(this), DISK_S)
     if written != "done":
-        this.log(f"state and record were not written ({written}): {_summary(this)}", syslog.ERROR)
+        this.log(f"not all of this run is on disk ({written}): {_summary(this)}", syslog.ERROR)
     verdict = {"exit": 0, "message": ""}
     if this.refusing is not None or (this.requests and hook == "epilog"):
         from slurm_guard.engine import settle

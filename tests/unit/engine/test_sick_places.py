@@ -72,7 +72,7 @@ def test_folders_of_ours_are_closed_whatever_the_umask_and_whichever_comes_first
     places = Places(str(tmp_path))
     before = os.umask(0)
     try:
-        requests.put(places, requests.make("tell", boot_id="b", run_id="r", job_id=1))
+        requests.put(places, requests.make("tell", boot_id="b", run_id="r", job_id=1, text="x"))
     finally:
         os.umask(before)
     for folder in (places.var, places.requests):
@@ -127,7 +127,8 @@ def test_no_lock_file_no_waiting(tmp_path: Path) -> None:
 
 def test_a_device_with_a_long_foreign_name_makes_a_request_that_can_be_written(tmp_path: Path) -> None:
     places = Places(str(tmp_path))
-    request = requests.make("drain", boot_id="b", run_id="r", fault="fs_mounts.hung", device="/数" * 100)
+    cause = {"fault": "fs_mounts.hung", "device": "/数" * 100, "scope": "node", "reason": "SG:fs_mounts.hung"}
+    request = requests.make("drain", boot_id="b", run_id="r", **cause)
     requests.put(places, request)
     assert [one.device for one in requests.waiting(places, "b")] == ["/数" * 100]
     requests.drop(places, request)

@@ -108,7 +108,8 @@ def test_other_allocations_are_listed_and_foreign_files_are_not(places: Places) 
 
 
 def drain(**fields: object) -> dict[str, object]:
-    wanted = {"boot_id": "b", "run_id": "r", "fault": "gpu_xid.79", "device": "gpu3", **fields}
+    wanted = {"boot_id": "b", "run_id": "r", "fault": "gpu_xid.79", "device": "gpu3", "scope": "device"}
+    wanted.update({"reason": "SG:gpu_xid.79 gpu3", **fields})
     return requests.make("drain", **wanted)  # type: ignore[arg-type]
 
 
@@ -125,6 +126,15 @@ def test_a_request_of_another_boot_or_too_old_is_never_carried_out(places: Place
     assert requests.waiting(places, "other") == []
     requests.put(places, drain())
     assert requests.waiting(places, "b", now=time.time() + requests.OLDEST_S + 1) == []
+    assert os.listdir(places.requests) == []
+
+
+@pytest.mark.parametrize("change", [{"kind": "reboot"}, {"reason": None}, {"scope": None}, {"kind": ""}])
+def test_a_request_of_a_version_to_come_is_not_taken_for_a_drain(
+    places: Places, change: dict[str, object]
+) -> None:
+    requests.put(places, {**drain(), **change})
+    assert requests.waiting(places, "b") == []
     assert os.listdir(places.requests) == []
 
 
