@@ -111,7 +111,9 @@ def _is_of_another_job(share: NodeShare, run: RunRow, finding: FindingRow, phase
 
 
 def _blame(finding: FindingRow) -> str:
-    return finding.blame or ("job" if finding.tier == "JOB" else "node")
+    """Whose fault a finding says it is; a word that a later version may use is nobody's."""
+    blame = finding.blame or ("job" if finding.tier == "JOB" else "node")
+    return blame if blame in rules.NEXT else "unknown"
 
 
 def _is_before(share: NodeShare, at: int) -> bool:

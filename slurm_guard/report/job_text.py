@@ -161,7 +161,7 @@ def _others(run: dict[str, Any], width: int) -> list[str]:
     if not node:
         return []
     others = run["others"]
-    title = f"OTHER JOBS ON {node}"
+    title = cut(f"OTHER JOBS ON {clean(node)}", width)
     if not others:
         return section(
             title, wrap("none at the same time, and none that failed there within a day", width, "  ")

@@ -250,7 +250,7 @@ def _run(row: Row[Any]) -> RunRow:
         passed=(found["passed_names"] or "").split(),
         skipped=(found["skipped_names"] or "").split(),
         others=_list(found["others"]),
-        coverage=_object(found["coverage"]),
+        coverage={source: str(said) for source, said in _object(found["coverage"]).items()},
         decisions=_list(found["decisions"]),
         dropped=found["dropped"] or 0,
         exit=found["exit"] or 0,

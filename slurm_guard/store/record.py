@@ -1,7 +1,7 @@
 """Read a run record: whatever the bytes are, the answer is a `Record` or a `RecordError`.
 
 The shape is documented in docs/record.md. Majors 0 to 2 are read and unknown keys are kept; anything that
-would not fit the tables (torn, foreign, wrong types, numbers beyond 64 bits, NUL characters) is refused.
+would not fit the tables (torn, foreign, wrong types, numbers or times out of range, NULs) is refused.
 """
 
 from __future__ import annotations

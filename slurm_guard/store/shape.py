@@ -23,7 +23,12 @@ _NUMBER: Any = (int, float)
 _TEXT_ONLY = frozenset((str,))
 _NESTED = frozenset((dict, list))
 _MOST = 2**63 - 1
-_LARGEST_NUMBER = 2**62  # the end of a run is its start plus its `elapsed_ms`
+#: No record is of a time outside these: what can be shown as a date, even after a long run.
+_EARLIEST_MS, _LATEST_MS = 0, 7_258_118_400_000  # 1970 to 2199
+_CENTURY_S = 3_200_000_000
+#: From where to where numbers are kept; the end of a run is its start plus its `elapsed_ms`.
+_RANGES = {"elapsed_ms": (0, 1000 * _CENTURY_S), "uptime_s": (0, _CENTURY_S)}
+_ANY_NUMBER = (-(2**62), 2**62)
 #: Key: (accepted types, required). None is accepted for every key that is not required.
 _KEYS: dict[str, tuple[tuple[type, ...], bool]] = {
     "schema": ((str,), True),
@@ -79,13 +84,16 @@ def refuse(what: str) -> NoReturn:
 
 
 def milliseconds(text: Any, where: str) -> int:
-    """An ISO 8601 time as milliseconds since 1970; a time without a zone is UTC."""
+    """An ISO 8601 time as milliseconds since 1970; a time without a zone is UTC. Raises RecordError."""
     try:
         moment = datetime.fromisoformat(text)
         zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return round(zoned.timestamp() * 1000)
+        found = round(zoned.timestamp() * 1000)
     except (ValueError, TypeError, OverflowError):
         refuse(f"{where} is {text!r:.60}, expected an ISO 8601 time")
+    if not _EARLIEST_MS <= found < _LATEST_MS:
+        refuse(f"{where} is {text!r:.60}, expected a time from 1970 to 2199")
+    return found
 
 
 def check(data: Any) -> None:
@@ -119,8 +127,9 @@ def _check_keys(data: dict[str, Any], kind: str) -> None:
         _remember(types)
     for key in _NUMBERS[kind]:
         value = get(key)
-        if value is not None and not -_LARGEST_NUMBER <= value <= _LARGEST_NUMBER:
-            refuse(f"{key} is beyond 64 bits")
+        least, most = _RANGES.get(key, _ANY_NUMBER)
+        if value is not None and not least <= value <= most:
+            refuse(f"{key} is {value!r:.40}, expected {least} to {most}")
 
 
 #: The types of keys that were looked at one by one and found right: most records and findings have the same.

@@ -247,8 +247,15 @@ def test_the_exit_of_a_refusal_is_the_action_records(tmp_path_factory: pytest.Te
         ("1970-01-01T00:00:01.500+00:00", 1500),
         ("1970-01-01T01:00:01+01:00", 1000),
         ("1970-01-01T00:00:01", 1000),
-        ("1969-12-31T23:59:59Z", -1000),
     ],
 )
 def test_times_are_utc_milliseconds(text: str, expected: int) -> None:
     assert milliseconds(text, "at") == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["1969-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "0001-01-01", "soon", 5, None]
+)
+def test_what_is_no_time_of_a_record_is_refused(text: Any) -> None:
+    with pytest.raises(RecordError, match="at is "):
+        milliseconds(text, "at")
