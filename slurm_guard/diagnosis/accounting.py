@@ -24,6 +24,8 @@ FINAL = frozenset(
 _ENDLESS = frozenset(
     ("CONFIGURING", "PENDING", "REQUEUE_HOLD", "RESIZING", "RUNNING", "SIGNALING", "STOPPED", "SUSPENDED")
 )
+#: States of a requeued job that is held; PENDING ones say so in their reason: `launch failed requeued held`.
+_HELD = frozenset(("REQUEUE_HOLD", "SPECIAL_EXIT"))
 #: A run on record and one in accounting are the same if they start within this.
 _NEAR_MS = 10 * 60_000
 #: The only one of each is the same too, unless an id was recycled: a cloud's node may boot for an hour.
@@ -59,6 +61,11 @@ class Told:
     def ended(self) -> bool:
         """True if the run has ended for sure."""
         return self.state in FINAL
+
+    @property
+    def held(self) -> bool:
+        """True if Slurm starts the job only when somebody releases it."""
+        return self.state in _HELD or (self.state == "PENDING" and "held" in self.reason.lower())
 
     @property
     def succeeded(self) -> bool:

@@ -86,6 +86,12 @@ SAFE = {
     "fabric": ("unknown", "other nodes share the fabric: it is safe once its links are clean again"),
 }
 
+#: The same for a job that ended well all the same.
+SAFE_ALL_THE_SAME = {
+    "job": ("yes", "it ended well; the fault was the job's own and may end it the next time"),
+    "unknown": ("yes", "it ended well"),
+}
+
 #: What a user does next, by blame, where the finding has no remedy of its own.
 NEXT = {
     "node": "Look at the node: `sguard node {node}`.",

@@ -38,8 +38,8 @@ class Verdict:
     """What was wrong. `blame`: node, job, fabric, storage, unknown, or none (nothing was wrong).
 
     `confidence`: high, medium or low, with the sentences in `why`. `safe` to resubmit: yes, no, exclude (yes,
-    but not on `node`), requeued (Slurm does it by itself) or unknown. `causes` are all pieces of evidence,
-    the likeliest first cause first.
+    but not on `node`), requeued (Slurm does it by itself), held (Slurm requeued it, and somebody must release
+    it) or unknown. `causes` are all pieces of evidence, the likeliest first cause first.
     """
 
     blame: str
@@ -55,14 +55,23 @@ class Verdict:
     causes: list[Evidence] = field(default_factory=list)
 
 
-def diagnose(run: JobRun, told: Told, missing: Sequence[Missing], fleet: Fleet) -> Verdict:
-    """Judge one run of a job. Without evidence it is `unknown`, and never healthy with runs missing."""
+def diagnose(
+    run: JobRun, told: Told, missing: Sequence[Missing], fleet: Fleet, later: Told | None = None
+) -> Verdict:
+    """Judge one run of a job. Without evidence it is `unknown`, and never healthy with runs missing.
+
+    `later` is what Slurm says of a later run that is not on record yet, as of a requeued job that waits.
+    """
     causes = weigh(run)
     first = _first_cause(causes, told, run)
-    verdict = _from_state(run, told, missing) if first is None else _from_evidence(first, told, run, fleet)
+    if first is None:
+        verdict = _from_state(run, told, missing, causes)
+    else:
+        verdict = _from_evidence(first, told, run, fleet)
     verdict.causes = causes
     _weigh_missing(verdict, missing)
     _advise(verdict, first, run, told, fleet)
+    _heed_later(verdict, run, told, later)
     if verdict.blame == "unknown" and any(one.gap for one in missing):
         verdict.next_step = rules.NEXT_MISSING
     return verdict
@@ -75,9 +84,9 @@ def _first_cause(causes: list[Evidence], told: Told, run: JobRun) -> Evidence | 
         return None
     first = real[0]
     if _succeeded(told, run):
-        # A job that ended well needs no explanation, but a broken node beneath it must be named.
-        is_broken = first.grade != "weak" and rules.tier_rank(first.finding.tier) == 0
-        return first if is_broken else None
+        # A job that ended well needs no explanation, but what went wrong beneath it must be named.
+        is_grave = first.grade != "weak" and rules.tier_rank(first.finding.tier) <= 1
+        return first if is_grave else None
     if told.state in rules.TELLING and first.grade != "strong":
         return None
     return first
@@ -91,7 +100,10 @@ def _succeeded(told: Told, run: JobRun) -> bool:
 
 
 def _from_evidence(first: Evidence, told: Told, run: JobRun, fleet: Fleet) -> Verdict:
-    verdict = Verdict(first.blame, rules.CONFIDENCE[first.grade], _sentence(first))
+    said = _sentence(first)
+    if _succeeded(told, run):
+        said = f"The job ended well, but {said[0].lower()}{said[1:]}"
+    verdict = Verdict(first.blame, rules.CONFIDENCE[first.grade], said)
     verdict.why = list(first.reasons)
     verdict.node, verdict.device, verdict.fault = first.node, first.finding.device, first.finding.fault
     if first.refusal and verdict.blame == "unknown":
@@ -101,6 +113,7 @@ def _from_evidence(first: Evidence, told: Told, run: JobRun, fleet: Fleet) -> Ve
     _share_blame(verdict, first)
     if _succeeded(told, run):
         verdict.why.append("the job itself ended well, so check that its results are whole")
+        verdict.safe, verdict.safe_why = rules.SAFE_ALL_THE_SAME.get(verdict.blame, ("unknown", ""))
     return verdict
 
 
@@ -168,14 +181,29 @@ def _share_blame(verdict: Verdict, first: Evidence) -> None:
     )
 
 
-def _from_state(run: JobRun, told: Told, missing: Sequence[Missing]) -> Verdict:
+def _ended_well(absent: bool, beside: Sequence[Evidence]) -> Verdict:
+    """A job that ended well; `beside` is what was seen on its nodes and says nothing of the job."""
+    what = "The job ended well"
+    if absent:
+        return Verdict("none", "low", f"{what}; with runs missing, its nodes cannot be called healthy")
+    if not beside:
+        return Verdict("none", "high", f"{what}, and no fault is on record on its nodes")
+    harmless = f"{what}; what is on record on its nodes did it no harm: {_named(beside)}"
+    return Verdict("none", "high", harmless, list(beside[0].reasons))
+
+
+def _named(seen: Sequence[Evidence]) -> str:
+    """The first of some evidence by name and node, and how many more there are."""
+    first = seen[0]
+    fault = f"{first.finding.fault} {first.finding.device}".strip()
+    return f"{fault} on {first.node}" + (f" and {len(seen) - 1} more" if len(seen) > 1 else "")
+
+
+def _from_state(run: JobRun, told: Told, missing: Sequence[Missing], causes: Sequence[Evidence]) -> Verdict:
     """No hook saw a cause: Slurm's state, or nothing, explains the end."""
     absent = any(one.gap for one in missing)
     if _succeeded(told, run):
-        what = "The job ended well"
-        if absent:
-            return Verdict("none", "low", f"{what}; with runs missing, its nodes cannot be called healthy")
-        return Verdict("none", "high", f"{what}, and no fault is on record on its nodes")
+        return _ended_well(absent, causes)
     known = rules.STATES.get(told.state)
     if known is not None:
         why = [f"Slurm calls the run {told.state}, and no hook saw a fault that explains more"]
@@ -187,6 +215,8 @@ def _from_state(run: JobRun, told: Told, missing: Sequence[Missing]) -> Verdict:
     code = told.exit or run.exit_code or ""
     ended = f"The job ended with exit code {code}" if code else "How the job ended is not on record"
     seen = "its runs on record show no fault" if absent else "no hook saw a fault on any of its nodes"
+    if causes:
+        seen = f"what was seen on its nodes only follows from something else: {_named(causes)}"
     return Verdict("unknown", "low", f"{ended}, and {seen}", ["nothing on record explains the end"])
 
 
@@ -228,6 +258,17 @@ def _safe(verdict: Verdict, first: Evidence | None, run: JobRun, told: Told, fle
     if change is not None and first is not None and change.at > first.at:
         return "yes", f"{node} has been put back in service since"
     return "exclude", f"{node} is not drained by us: submit with `--exclude={node}`"
+
+
+def _heed_later(verdict: Verdict, run: JobRun, told: Told, later: Told | None) -> None:
+    """What became of the job since: one that is held starts only when somebody releases it."""
+    now = later or told
+    if now.held:
+        verdict.safe = "held"
+        verdict.safe_why = f"Slurm requeued the job and holds it: `scontrol release {run.job_id}`"
+    elif later is not None and later.ended and verdict.safe == "requeued":
+        verdict.safe = "unknown"
+        verdict.safe_why = f"Slurm requeued the job, and its last run is {later.state}"
 
 
 def _requeued(run: JobRun, told: Told) -> tuple[str, str]:

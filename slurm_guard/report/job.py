@@ -43,8 +43,9 @@ def build(
     told = told_by(accounting, runs)
     if not runs:
         return _without_runs(job_id, accounting, cluster)
-    built = [_run(store, run, one) for run, one in zip(runs, told, strict=True)]
     waits = not_on_record(accounting, runs)
+    later = [None] * (len(runs) - 1) + [waits]
+    built = [_run(store, *one) for one in zip(runs, told, later, strict=True)]
     return {**_head(job_id, runs[-1], told[-1]), "later": _later(waits), "runs": built}
 
 
@@ -112,10 +113,10 @@ def _nobody_knows(
     return f"{here}, {slurm}; {cure}"
 
 
-def _run(store: Store, run: JobRun, told: Told) -> dict[str, Any]:
+def _run(store: Store, run: JobRun, told: Told, later: Told | None) -> dict[str, Any]:
     expected = _expected(run, told)
     missing = missing_runs(run, told, expected)
-    verdict = diagnose(run, told, missing, StoreFleet(store, run))
+    verdict = diagnose(run, told, missing, StoreFleet(store, run), later)
     first = run.first
     start, end = told.start or run.opened, told.end or run.closed
     refused_by = [share.node for share in run.shares if share.prolog is not None and share.prolog.refused]

@@ -17,6 +17,7 @@ _SAFE = {
     "no": "no",
     "exclude": "yes, on other nodes",
     "requeued": "not needed",
+    "held": "not needed, but release it",
     "unknown": "not known",
 }
 _WHAT = {"all": "all runs", "between": "health checks"}

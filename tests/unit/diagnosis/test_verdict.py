@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slurm_guard.diagnosis import Verdict, diagnose, missing_runs, told_by
+from slurm_guard.diagnosis import Verdict, diagnose, missing_runs, not_on_record, told_by
 from slurm_guard.store import jobs, open_store
 from slurm_guard.store.fleet import Elsewhere, Peers
 from slurm_guard.store.model import ActionRow
@@ -77,12 +77,13 @@ def hooks(*at_end: Any, before: Any = (), between: Any = (), after: Any = (), gp
 
 
 def judged(tmp_path: Path, records: list[dict[str, Any]], accounting: Any = None, fleet: Fleet | None = None,
-           expected: tuple[str, ...] = ()) -> Verdict:  # fmt: skip
+           expected: tuple[str, ...] = (), later: Any = None) -> Verdict:  # fmt: skip
     with open_store(tmp_path / "store.sqlite") as store:
         ingest(store, [parse(json.dumps(record).encode()) for record in records])
         runs = jobs.job_runs(store, 5)
     told = told_by(accounting, runs)
-    return diagnose(runs[-1], told[-1], missing_runs(runs[-1], told[-1], expected), fleet or Fleet())
+    now = not_on_record(later, runs)
+    return diagnose(runs[-1], told[-1], missing_runs(runs[-1], told[-1], expected), fleet or Fleet(), now)
 
 
 def beside(*gpus: str, number: int = 6) -> list[dict[str, Any]]:
@@ -110,10 +111,15 @@ CASES: dict[str, tuple[list[dict[str, Any]], Any, Fleet, tuple[str, str, str], s
     "without accounting": (hooks(LOST), None, Fleet(), ("node", "high", "exclude"), "gpu3"),
     "the job ended well all the same": (hooks(LOST, exit_code="0:0"), state("COMPLETED"), Fleet(), ("node", "high", "exclude"), "results are whole"),
     "a GPU that was not the job's": (hooks(LOST, gpus="01"), FAILED, Fleet(), ("node", "low", "exclude"), "was not given to this job"),
-    "not the job's, and it ended well": (hooks(LOST, gpus="01", exit_code="0:0"), None, Fleet(), ("none", "high", "yes"), "ended well"),
+    "not the job's, and it ended well": (hooks(LOST, gpus="01", exit_code="0:0"), None, Fleet(), ("none", "high", "yes"), "did it no harm: gpu_count.lost gpu3 on gx1"),
+    "its own fault, and it ended well": (hooks(XID13, exit_code="0:0"), state("COMPLETED"), Fleet(), ("job", "high", "yes"), "The job ended well, but on gx1 during the job: gpu_xid.13"),
+    "its own fault on other jobs' GPU too, and it ended well": (hooks(XID13, exit_code="0:0"), state("COMPLETED"), Fleet(others={1: "noor", 2: "ola"}), ("node", "medium", "exclude"), "The job ended well, but"),
+    "out of memory with others there, and it ended well": (hooks(OOM, gpus="01", exit_code="0:0") + beside("2"), None, Fleet(), ("unknown", "low", "yes"), "The job ended well, but"),
+    "a warning, and it ended well": (hooks(SLOW, exit_code="0:0"), None, Fleet(), ("none", "high", "yes"), "did it no harm: ib_errors.symbol mlx5_0/1"),
+    "an echo and a warning, and it ended well": (hooks(XID45, SLOW, exit_code="0:0"), None, Fleet(), ("none", "high", "yes"), "and 1 more"),
     "already broken at the start": (hooks(LOST, before=(LOST,)), FAILED, Fleet(), ("node", "medium", "exclude"), "before the job began"),
     "an echo after the first cause": (hooks(XID45, XID79), FAILED, Fleet(), ("node", "high", "exclude"), "gpu_xid.79"),
-    "an echo alone": (hooks(XID45), FAILED, Fleet(), ("unknown", "low", "unknown"), "exit code 1:0"),
+    "an echo alone": (hooks(XID45), FAILED, Fleet(), ("unknown", "low", "unknown"), "exit code 1:0, and what was seen on its nodes only follows from something else: gpu_xid.45"),
     "the job's own kernel": (hooks(XID13), FAILED, Fleet(), ("job", "high", "no"), "gpu_xid.13"),
     "its own fault and a broken GPU": (hooks(XID31, XID79), FAILED, Fleet(), ("node", "high", "exclude"), "gpu_xid.79"),
     "other users' jobs had it too": (hooks(XID31), FAILED, Fleet(others={1: "noor", 2: "ola"}), ("node", "medium", "exclude"), "other users"),
@@ -156,7 +162,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], Any, Fleet, tuple[str, str, str], s
     "Slurm: cancelled, and a warning": (hooks(SLOW), state("CANCELLED", "0:15"), Fleet(), ("job", "medium", "yes"), "cancelled"),
     "Slurm: preempted": (hooks(), state("PREEMPTED", "0:15"), Fleet(), ("none", "high", "yes"), "priority"),
     "Slurm: a node failed": (hooks(), state("NODE_FAIL"), Fleet(), ("node", "medium", "unknown"), "lost a node"),
-    "a word that nobody knows": (hooks(), state("SPECIAL_EXIT", "1:0"), Fleet(), ("unknown", "low", "unknown"), "1:0"),
+    "a word that nobody knows": (hooks(), state("EVAPORATED", "1:0"), Fleet(), ("unknown", "low", "unknown"), "1:0"),
 }  # fmt: skip
 
 
@@ -199,6 +205,38 @@ def test_a_refusal_is_the_nodes_unless_many_share_the_cause(
     assert (verdict.blame, verdict.confidence, verdict.fault) == (blame, "high", one["fault"])
     assert verdict.what.startswith("gx1 refused the job before it began")
     assert verdict.safe == ("no" if blame == "storage" else "requeued")
+
+
+@pytest.mark.parametrize(
+    ("later", "safe", "said"),
+    [
+        ({"state": "PENDING", "reason": "launch failed requeued held"}, "held", "`scontrol release 5`"),
+        ({"state": "PENDING", "reason": "launch_failed_requeued_held"}, "held", "`scontrol release 5`"),
+        ({"state": "PENDING", "reason": "JobHeldUser"}, "held", "`scontrol release 5`"),
+        ({"state": "REQUEUE_HOLD"}, "held", "`scontrol release 5`"),
+        ({"state": "SPECIAL_EXIT"}, "held", "`scontrol release 5`"),
+        ({"state": "PENDING", "reason": "BeginTime"}, "requeued", "by itself"),
+        ({"state": "RUNNING", "start_time": at(9), "reason": "None"}, "requeued", "by itself"),
+        ({"state": "CANCELLED", "start_time": at(9)}, "unknown", "its last run is CANCELLED"),
+    ],
+)
+@pytest.mark.parametrize("records", ["refused", "requeued by hand"])
+def test_a_requeued_job_that_is_held_needs_a_release(
+    tmp_path: Path, records: str, later: Any, safe: str, said: str
+) -> None:
+    was = {**FAILED, "state": "REQUEUED", "exit_code": "0:0"}
+    told = [{**was, "restarts": 0}, {**later, "restarts": 1}]
+    if records == "refused":
+        verdict = judged(tmp_path, refused(LOST), told, Fleet(), ("gx1",), told)
+        assert (verdict.safe, said in verdict.safe_why) == (safe, True), verdict.safe_why
+    else:
+        verdict = judged(tmp_path, hooks(), told, Fleet(), ("gx1",), told)
+        assert (verdict.safe == "held") == (safe == "held")
+
+
+def test_one_job_of_slurm_s_that_is_held_and_one_run_on_record(tmp_path: Path) -> None:
+    held = {"state": "PENDING", "reason": "job_requeued_in_held_state"}
+    assert judged(tmp_path, refused(LOST), held, Fleet(), ("gx1",), held).safe == "held"
 
 
 def answered(one: dict[str, Any], planned: str, *ends: tuple[str, str, str]) -> list[dict[str, Any]]:

@@ -69,6 +69,12 @@ REPORTS: dict[str, tuple[stories.Records, Any]] = {
         stories.a_refusal_and_a_requeue()[:8],
         lambda s: job.build(s, 8103, [{"state": "PENDING", "reason": "BeginTime", "restarts": 1}]),
     ),
+    "job_requeued_held": (
+        stories.a_refusal_and_a_requeue()[:8],
+        lambda s: job.build(
+            s, 8103, [{"state": "PENDING", "reason": "launch failed requeued held", "restarts": 1}]
+        ),
+    ),
     "job_runs_missing": (
         stories.runs_missing(),
         lambda s: job.build(s, 8104, {"problem": "sacct: slurmdbd does not answer"}),
