@@ -40,8 +40,22 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="sguard-demo-"))
     directory.chmod(0o755)
     stage = Stage(directory, NODES)
+    code, ended = 1, False
     try:
-        stage.say(f"Seed {seed}: `make demo SEED={seed}` tells this very story again. Folder: {directory}")
+        code = perform(stage, seed)
+    finally:
+        ended = clean_up(stage)
+    if code == 0 and ended:
+        stage.act("The end: everything is stopped and removed")
+    return code if ended else code or 1
+
+
+def perform(stage: Stage, seed: int) -> int:
+    """Tell the story; the exit code."""
+    try:
+        stage.say(
+            f"Seed {seed}: `make demo SEED={seed}` tells this very story again. Folder: {stage.directory}"
+        )
         story.tell(stage, story.draw(seed, stage.names))
     except StoryError as error:
         print(f"\ndemo: the story did not go as told (seed {seed}): {error}", file=sys.stderr)
@@ -52,9 +66,6 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\ndemo: interrupted; cleaning up", file=sys.stderr)
         return 130
-    finally:
-        clean_up(stage)
-    stage.act("The end: everything is stopped and removed")
     return 0
 
 
@@ -100,11 +111,13 @@ def ignore_endings() -> None:
         signal.signal(name, signal.SIG_IGN)
 
 
-def clean_up(stage: Stage) -> None:
-    """Stop the cluster and remove the folder."""
+def clean_up(stage: Stage) -> bool:
+    """Stop the cluster and remove the folder; False, with the folder kept, if something runs on."""
     ignore_endings()
-    stage.down()
+    if not stage.down():
+        return False
     shutil.rmtree(stage.directory, ignore_errors=True)
+    return True
 
 
 if __name__ == "__main__":

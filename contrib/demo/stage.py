@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 USER = "games"
+_MINICLUSTER = CHECKOUT / "contrib/minicluster/bin/minicluster"
 WIDTH = 96
 _SCHEDULER = "sched_interval=1,bf_interval=1,sched_min_interval=0,batch_sched_delay=0,nohold_on_prolog_fail"
 
@@ -32,7 +33,7 @@ class Stage:
         self.directory = directory
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.began = time.monotonic()
-        programs = f"{CHECKOUT}/.venv/bin:{CHECKOUT}/contrib/minicluster/bin"
+        programs = f"{CHECKOUT}/.venv/bin:{_MINICLUSTER.parent}"
         self.env = {
             **os.environ,
             "PATH": f"{programs}:{os.environ.get('PATH', '/usr/bin:/bin')}",
@@ -68,7 +69,7 @@ class Stage:
         if not condition:
             raise StoryError(f"expected that {what}\n{self._look()}")
 
-    def until(self, what: str, condition: Callable[[], Any], seconds: float = 45.0) -> Any:
+    def until(self, what: str, condition: Callable[[], Any], seconds: float = 120.0) -> Any:
         """Wait for a beat of the story. StoryError, with what the cluster looks like, if it does not come."""
         end = time.monotonic() + seconds
         while not (answer := condition()):
@@ -126,18 +127,22 @@ class Stage:
         snippet.write_bytes((CHECKOUT / "contrib/taskprolog/sguard-taskprolog").read_bytes())
         snippet.chmod(0o755)
 
-    def down(self) -> None:
-        """End everything that was started, whatever state it is in."""
+    def down(self) -> bool:
+        """End everything that was started, whatever state it is in. False if something runs on."""
         code, output = self._run(["minicluster", "down", ".", "--remove"], ".", None, quiet=True)
         if code != 0:
-            print(f"# the cluster did not end well: {output}", file=sys.stderr)
+            print(
+                f"demo: the cluster did not end: {output.strip()}\nTry again: {_MINICLUSTER} down --remove "
+                f"{self.directory}", file=sys.stderr
+            )  # fmt: skip
+        return code == 0
 
     def _run(
         self, argv: Sequence[str], cwd: str, user: str | None, *, quiet: bool = False
     ) -> tuple[int, str]:
         try:
             done = subprocess.run(
-                argv, cwd=self.directory / cwd, env=self.env, user=user, text=True, timeout=120, check=False,
+                argv, cwd=self.directory / cwd, env=self.env, user=user, text=True, timeout=300, check=False,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 extra_groups=[] if user else None,
             )  # fmt: skip
