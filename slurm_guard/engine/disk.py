@@ -12,6 +12,7 @@ from slurm_guard.engine import child, files
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from slurm_guard.core.paths import Places
 
@@ -34,12 +35,12 @@ def write(places: Places, work: Callable[[], None], seconds: float) -> str:
     return f"{written}: process {pid} hangs in the kernel and was left behind"
 
 
-def _note(places: Places, content: dict[str, object]) -> None:
+def _note(places: Places, content: dict[str, Any]) -> None:
     files.make_folder(places.run)
     files.write_json(places.writer, content)
 
 
-def _lives(left: dict[str, object]) -> bool:
+def _lives(left: dict[str, Any]) -> bool:
     pid, started = left.get("pid"), left.get("start_time")
     return isinstance(pid, int) and isinstance(started, int) and child.lives(pid, started)
 

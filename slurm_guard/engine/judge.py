@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slurm_guard.core.check import Check
     from slurm_guard.core.expectation import Expectation
     from slurm_guard.core.plan import Plan
-    from slurm_guard.engine.runner import Hang, Reading
+    from slurm_guard.engine.reading import Hang, Reading
 
 #: Of one check in one run: a check that finds something new for ever must not fill memory and disk.
 MOST_FINDINGS = 500

@@ -7,7 +7,7 @@ reads without a lock and merges its own changes under a lock that is held for a 
 from __future__ import annotations
 
 from slurm_guard.engine import child, files
-from slurm_guard.engine.runner import Hang
+from slurm_guard.engine.reading import Hang
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slurm_guard.core.outcome import CheckResult, Finding
     from slurm_guard.core.paths import Places
     from slurm_guard.core.plan import Plan
+    from slurm_guard.engine.reading import Reading
 
 #: The share of a hook's deadline that checks may use; the rest is for Slurm and the disk.
 SHARE = {"prolog": 0.5, "epilog": 0.65, "healthcheck": 0.85}
@@ -55,7 +56,7 @@ class RunOutcome:
     given: list[str]
     kmsg_last: int | None
     others: list[Facts]
-    reading: runner.Reading
+    reading: Reading
     results: list[CheckResult]
     state: node_state.NodeState
     uptime_s: float

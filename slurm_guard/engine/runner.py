@@ -14,6 +14,7 @@ import time
 
 from slurm_guard.core.outcome import Facts
 from slurm_guard.engine import child
+from slurm_guard.engine.reading import Hang, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,51 +27,6 @@ _MOST_BYTES = 16 << 20
 _USED_UP = "not read: the time for this run was used up"
 #: How long a child that has told everything may take to end.
 _END_S = 0.2
-
-
-class Hang:
-    """A probe, or one item of it, that did not answer.
-
-    `confirmed`: the child outlived SIGKILL. `still`: it is a child of an earlier run that is still there.
-    """
-
-    __slots__ = ("channel", "confirmed", "key", "pid", "probe", "start_time", "still")
-
-    def __init__(self, probe: str, key: str, pid: int, confirmed: bool = False, still: bool = False) -> None:
-        self.probe = probe
-        self.key = key
-        self.pid = pid
-        self.start_time = child.start_time(pid) if confirmed or still else None
-        self.channel = child.describe(pid)[1] if confirmed or still else ""
-        self.confirmed = confirmed
-        self.still = still
-
-    def as_facts(self) -> Facts:
-        """The hang as one item of a streaming probe's facts."""
-        return Facts(
-            key=self.key,
-            path=self.key,
-            hung=True,
-            confirmed=self.confirmed,
-            still=self.still,
-            pid=self.pid,
-            wchan=self.channel,
-        )
-
-
-class Reading:
-    """What all probes of a run gave: facts by probe, problems by probe, and the hangs.
-
-    `partial` names the probes that gave only a part of their facts, and why.
-    """
-
-    __slots__ = ("facts", "hangs", "partial", "problems")
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        self.problems: dict[str, str] = {}
-        self.partial: dict[str, str] = {}
-        self.hangs: list[Hang] = []
 
 
 def group_of(probe: str) -> str:
@@ -124,8 +80,9 @@ def read(
     for probe in probes:
         if probe not in reading.problems:
             groups.setdefault(group_of(probe), []).append(probe)
-    patience = {"mounts": patience_s, "nvml": deadline_s, "text": deadline_s}
-    runs = [_GroupRun(names, patience[group]) for group, names in groups.items()]
+    runs = [
+        _GroupRun(names, patience_s if group == "mounts" else deadline_s) for group, names in groups.items()
+    ]
     _gather(runs, reading, places, request, time.monotonic() + deadline_s)
     return reading
 
@@ -134,7 +91,7 @@ def _gather(runs: list[_GroupRun], reading: Reading, places: Places, request: Fa
     poll = select.poll()
     by_pipe: dict[int, _GroupRun] = {}
     for run in runs:
-        _start(run, poll, by_pipe, places, request)
+        _start(run, reading, poll, by_pipe, places, request)
     while by_pipe:
         now = time.monotonic()
         next_stall = min(run.since + run.patience_s for run in by_pipe.values())
@@ -147,8 +104,16 @@ def _gather(runs: list[_GroupRun], reading: Reading, places: Places, request: Fa
             _give_up(run, reading, poll, by_pipe, places, request, past_end=now >= end)
 
 
-def _start(run: _GroupRun, poll: Any, by_pipe: dict[int, _GroupRun], places: Places, request: Facts) -> None:
-    run.start(places, request)
+def _start(
+    run: _GroupRun, reading: Reading, poll: Any, by_pipe: dict[int, _GroupRun], places: Places, request: Facts
+) -> None:
+    try:
+        run.start(places, request)
+    except (
+        OSError
+    ) as error:  # no process or no descriptor to be had: the node's trouble, and no verdict on it
+        _leave_out(run, reading, f"not read: {type(error).__name__}: {error}")
+        return
     poll.register(run.pipe, select.POLLIN | select.POLLHUP)
     by_pipe[run.pipe] = run
 
@@ -218,7 +183,7 @@ def _finish(
     reading.facts.pop(probe, None)
     run.remaining = [name for name in run.remaining if name != probe]
     if run.remaining:
-        _start(run, poll, by_pipe, places, request)
+        _start(run, reading, poll, by_pipe, places, request)
 
 
 def _give_up(
@@ -243,11 +208,15 @@ def _give_up(
         if not key:
             run.remaining = [name for name in run.remaining if name != probe]
     if run.remaining and not past_end:
-        _start(run, poll, by_pipe, places, request)
+        _start(run, reading, poll, by_pipe, places, request)
         return
+    _leave_out(run, reading, _USED_UP)
+
+
+def _leave_out(run: _GroupRun, reading: Reading, why: str) -> None:
     for name in run.remaining:
         left_out = reading.partial if name in reading.facts else reading.problems
-        left_out.setdefault(name, _USED_UP)
+        left_out.setdefault(name, why)
 
 
 def _note_hang(reading: Reading, hang: Hang, request: Facts) -> None:

@@ -13,7 +13,7 @@ from slurm_guard.core.expectation import Expectation
 from slurm_guard.core.outcome import Facts, Finding
 from slurm_guard.core.plan import Plan
 from slurm_guard.engine import judge
-from slurm_guard.engine.runner import Reading
+from slurm_guard.engine.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from slurm_guard.engine.reading import Reading
     from slurm_guard.engine.run_once import RunOutcome
 
 USED_UP = "not read: the time for this run was used up"
@@ -163,7 +164,7 @@ def test_checks_get_a_share_of_the_hooks_time_whatever_hangs(
     given: list[float] = []
     real = runner.read
 
-    def read(*args: Any, **options: Any) -> runner.Reading:
+    def read(*args: Any, **options: Any) -> Reading:
         given.append(options["deadline_s"])
         return real(*args, **{**options, "deadline_s": 0.2})
 

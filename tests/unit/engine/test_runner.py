@@ -18,6 +18,7 @@ import pytest
 from slurm_guard.core.outcome import Facts
 from slurm_guard.core.paths import Places
 from slurm_guard.engine import runner
+from slurm_guard.engine.reading import Hang, Reading
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return make
 
 
-def read(names: list[str], **options: Any) -> runner.Reading:
+def read(names: list[str], **options: Any) -> Reading:
     options = {"deadline_s": 5.0, "patience_s": 0.3, **options}
     return runner.read(names, Places("/"), Facts(), **options)
 
@@ -110,9 +111,7 @@ def test_a_source_whose_child_still_hangs_is_not_touched(probe: Callable[..., No
             yield "/scratch", lambda: touched.write_text("x")
 
     probe("mounts", stream=stream)
-    reading = read(
-        ["mounts"], hung=[runner.Hang("mounts", "/scratch", os.getpid(), confirmed=True, still=True)]
-    )
+    reading = read(["mounts"], hung=[Hang("mounts", "/scratch", os.getpid(), confirmed=True, still=True)])
     assert not touched.exists()
     assert [(one.key, one.still) for one in reading.facts["mounts"]] == [("/scratch", True)]
 
@@ -122,7 +121,7 @@ def test_a_whole_probe_whose_child_still_hangs_is_not_started(
 ) -> None:
     touched = tmp_path / "touched"
     probe("nvml", read=lambda places, request: touched.write_text("x"))
-    reading = read(["nvml"], hung=[runner.Hang("nvml", "", os.getpid(), confirmed=True, still=True)])
+    reading = read(["nvml"], hung=[Hang("nvml", "", os.getpid(), confirmed=True, still=True)])
     assert not touched.exists()
     assert reading.problems == {"nvml": "hung"}
 
@@ -138,6 +137,20 @@ def test_the_deadline_holds_for_all_together(probe: Callable[..., None]) -> None
     reading = read(["mounts"], deadline_s=1.0)
     assert 1 < len(reading.hangs) < 20
     assert time.monotonic() - began < 30
+
+
+def test_where_no_process_can_be_had_nothing_is_read_and_nothing_is_raised(
+    probe: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    probe("nvml", read=lambda places, request: 7)
+    probe("b", read=lambda places, request: 7)
+    monkeypatch.setattr(os, "fork", full)
+    reading = read(["nvml", "b"])
+    why = "not read: BlockingIOError: [Errno 11] Resource temporarily unavailable"
+    assert (reading.facts, reading.problems) == ({}, {"nvml": why, "b": why})
 
 
 def test_children_let_go_of_the_hook_s_output(probe: Callable[..., None], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slurm_guard.core.context import Context
 from slurm_guard.core.paths import Places
 from slurm_guard.engine import allocations, child, files, node_state, requests, turn
-from slurm_guard.engine.runner import Hang
+from slurm_guard.engine.reading import Hang
 
 
 @pytest.fixture
