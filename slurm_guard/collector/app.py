@@ -51,7 +51,9 @@ def build(collector: Collector, more: Sequence[BaseRoute] = ()) -> Starlette:
         HTTPException: on_http_error,
         Exception: on_bug,
     }
-    return Starlette(routes=routes, exception_handlers=handlers)
+    made = Starlette(routes=routes, exception_handlers=handlers)
+    made.router.redirect_slashes = False
+    return made
 
 
 async def on_refusal(collector: Collector, request: Request, error: RefusalError) -> Response:
