@@ -80,7 +80,10 @@ def ingest_tree(store: Store, folder: str | os.PathLike[str], remove: bool = Tru
     search = Search(Path(folder))
     spools = list(search.spools())
     for spool, only_records in spools:
-        report.add(_ingest(writer, spool, remove, only_records))
+        try:
+            _ingest(writer, spool, report, remove, only_records, os.O_NOFOLLOW)
+        except SetupError as error:
+            report.unread.append((str(spool), str(error).partition(": ")[2]))
     report.unread += search.unread
     if not spools:
         report.without_spool.append(str(folder))
@@ -93,15 +96,17 @@ def ingest_folder(store: Store, folder: str | os.PathLike[str], remove: bool = T
     With `remove`, ingested files and duplicates are deleted after the commit, others moved to `set-aside`
     beside the folder. Raises SetupError if the folder cannot be listed, StoreError if the store fails.
     """
-    return _ingest(Writer(store), Path(folder), remove)
+    report = IngestReport()
+    _ingest(Writer(store), Path(folder), report, remove)
+    return report
 
 
-def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _names(folder: Path, opened: int) -> Iterator[str]:
+    """The names in a folder, read through its handle: it is the same folder, whoever moves things about."""
     try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except FileNotFoundError:
-        return
+        with os.scandir(opened) as entries:
+            for entry in entries:
+                yield entry.name
     except OSError as error:
         raise _cannot_list(folder, error) from error
 
@@ -110,12 +115,19 @@ def _cannot_list(folder: Path, error: OSError) -> SetupError:
     return SetupError(f"{folder}: cannot be listed: {error.strerror}; expected a readable folder")
 
 
-def _ingest(writer: Writer, folder: Path, remove: bool, only_records: bool = False) -> IngestReport:
-    report = IngestReport()
+def _ingest(
+    writer: Writer,
+    folder: Path,
+    report: IngestReport,
+    remove: bool,
+    only_records: bool = False,
+    no_follow: int = 0,
+) -> None:
+    """Ingest one spool. `no_follow` is `O_NOFOLLOW` for a folder that was found, not named by a person."""
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_follow)
     except FileNotFoundError:
-        return report
+        return
     except OSError as error:
         raise _cannot_list(folder, error) from error
     try:
@@ -125,7 +137,7 @@ def _ingest(writer: Writer, folder: Path, remove: bool, only_records: bool = Fal
                 _ingest_batch(writer, folder, opened, batch, remove, report)
             # Listing a folder while files leave it may miss some, so look again until there is nothing new.
             if not remove or report.ingested + report.duplicates == before:
-                return report
+                return
     finally:
         os.close(opened)
 
@@ -133,8 +145,7 @@ def _ingest(writer: Writer, folder: Path, remove: bool, only_records: bool = Fal
 def _batches(folder: Path, opened: int, only_records: bool) -> Iterator[list[_File]]:
     batch: list[_File] = []
     size = 0
-    for entry in _listed(folder):
-        name = entry.name
+    for name in _names(folder, opened):
         if not name.endswith(".json") or name.startswith("."):
             continue
         if only_records and RECORD.fullmatch(name) is None:

@@ -30,12 +30,16 @@ def _id() -> Column[int]:
     return Column("id", Integer, primary_key=True)
 
 
-def _whole(name: str, *, required: bool = False) -> Column[int]:
-    return Column(name, Integer, nullable=not required)
+def _wholes(names: str, *, required: bool = False) -> list[Column[int]]:
+    return [Column(name, Integer, nullable=not required) for name in names.split()]
 
 
-def _text(name: str, *, required: bool = False) -> Column[str]:
-    return Column(name, Text, nullable=not required)
+def _texts(names: str, *, required: bool = False) -> list[Column[str]]:
+    return [Column(name, Text, nullable=not required) for name in names.split()]
+
+
+def _floats(names: str) -> list[Column[float]]:
+    return [Column(name, Float) for name in names.split()]
 
 
 #: NodeNames of Slurm.
@@ -43,8 +47,7 @@ nodes = Table(
     "nodes",
     metadata,
     _id(),
-    _text("cluster", required=True),
-    _text("name", required=True),
+    *_texts("cluster name", required=True),
     UniqueConstraint("name", "cluster"),
 )
 
@@ -53,10 +56,8 @@ boots = Table(
     "boots",
     metadata,
     _id(),
-    _whole("node_id", required=True),
-    _text("boot_id", required=True),
-    _text("machine_id", required=True),
-    _text("serial", required=True),
+    *_wholes("node_id", required=True),
+    *_texts("boot_id machine_id serial", required=True),
     UniqueConstraint("node_id", "boot_id", "machine_id", "serial"),
 )
 
@@ -65,11 +66,7 @@ guards = Table(
     "guards",
     metadata,
     _id(),
-    _text("guard_version", required=True),
-    _text("check_set", required=True),
-    _text("plan_hash", required=True),
-    _text("plan_state", required=True),
-    _text("plan_problem", required=True),
+    *_texts("guard_version check_set plan_hash plan_state plan_problem", required=True),
     UniqueConstraint("guard_version", "check_set", "plan_hash", "plan_state", "plan_problem"),
 )
 
@@ -85,31 +82,20 @@ runs = Table(
     metadata,
     _id(),
     Column("run_id", LargeBinary(16), nullable=False, unique=True),
-    _text("kind", required=True),
-    _text("hook", required=True),
-    _whole("node_id", required=True),
-    _whole("boot", required=True),
-    _whole("guard", required=True),
-    _whole("started", required=True),
-    Column("elapsed_ms", Float),
-    Column("uptime_s", Float),
-    _text("status", required=True),
-    _text("mode"),
-    _whole("drill", required=True),
-    _whole("passed"),
-    _whole("skipped"),
-    _whole("job_id"),
-    _whole("restart"),
-    _text("others"),
-    _text("coverage"),
-    _text("decisions"),
-    _whole("dropped"),
-    _whole("exit"),
-    _text("user"),
+    *_texts("kind hook", required=True),
+    *_wholes("node_id boot guard started", required=True),
+    *_floats("elapsed_ms uptime_s"),
+    *_texts("status", required=True),
+    *_texts("mode"),
+    *_wholes("drill", required=True),
+    *_wholes("passed skipped job_id restart"),
+    *_texts("others coverage decisions"),
+    *_wholes("dropped exit"),
+    *_texts("user"),
     Column("parent", LargeBinary(16)),
-    _text("schema", required=True),
-    _whole("digest", required=True),
-    _text("extra"),
+    *_texts("schema", required=True),
+    *_wholes("digest", required=True),
+    *_texts("extra"),
 )
 Index("runs_node_started", runs.c.node_id, runs.c.started)
 Index("runs_job", runs.c.job_id, sqlite_where=runs.c.job_id.is_not(None))
@@ -120,7 +106,7 @@ results = Table(
     metadata,
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("check", Text, primary_key=True),
-    _text("status", required=True),
+    *_texts("status", required=True),
     sqlite_with_rowid=False,
 )
 
@@ -129,27 +115,15 @@ findings = Table(
     "findings",
     metadata,
     _id(),
-    _whole("run", required=True),
-    _whole("node_id", required=True),
-    _whole("started", required=True),
-    _text("check", required=True),
-    _text("fault", required=True),
-    _text("status", required=True),
-    _text("device", required=True),
-    _text("device_id"),
-    _text("message", required=True),
-    _text("metric"),
-    Column("value", Float),
-    _text("value_text"),
-    _text("unit"),
-    _text("reference"),
-    _text("blame"),
-    _text("scope"),
-    _text("tier"),
-    _whole("event", required=True),
-    _text("since"),
-    _text("remedy"),
-    _text("extra"),
+    *_wholes("run node_id started", required=True),
+    *_texts("check fault status device", required=True),
+    *_texts("device_id"),
+    *_texts("message", required=True),
+    *_texts("metric"),
+    *_floats("value"),
+    *_texts("value_text unit reference blame scope tier"),
+    *_wholes("event", required=True),
+    *_texts("since remedy extra"),
 )
 Index("findings_run", findings.c.run)
 Index("findings_node_started", findings.c.node_id, findings.c.started)
@@ -162,47 +136,34 @@ allocations = Table(
     "allocations",
     metadata,
     _id(),
-    _whole("node_id", required=True),
-    _whole("job_id", required=True),
-    _whole("opened", required=True),
-    _whole("opened_sure", required=True),
-    _whole("restart"),
-    _whole("restart_sure", required=True),
-    _whole("start_time"),
-    _whole("array_job_id"),
-    _whole("array_task_id"),
-    _whole("het_job_id"),
-    _whole("uid"),
-    _text("user"),
-    _text("partition"),
-    _text("nodes"),
-    _text("gpus"),
-    _text("exit_code"),
-    _whole("closed"),
-    _whole("prolog_run"),
-    _whole("epilog_run"),
+    *_wholes("node_id job_id opened opened_sure", required=True),
+    *_wholes("restart"),
+    *_wholes("restart_sure", required=True),
+    *_wholes("start_time array_job_id array_task_id het_job_id uid"),
+    *_texts("user partition nodes gpus exit_code"),
+    *_wholes("closed prolog_run epilog_run"),
     UniqueConstraint("job_id", "node_id", "opened"),
 )
 Index("allocations_node_opened", allocations.c.node_id, allocations.c.opened)
+Index(
+    "allocations_array",
+    allocations.c.array_job_id,
+    allocations.c.array_task_id,
+    sqlite_where=allocations.c.array_job_id.is_not(None),
+)
 
 #: What was done, would have been done, or was held back.
 actions = Table(
     "actions",
     metadata,
     _id(),
-    _whole("run", required=True),
-    _whole("node_id", required=True),
-    _whole("at", required=True),
-    _text("action", required=True),
-    _text("fault", required=True),
-    _text("device", required=True),
-    _text("reason"),
-    _text("outcome", required=True),
-    _text("why"),
-    _text("answer"),
-    _whole("calls"),
-    _whole("job_id"),
-    _text("extra"),
+    *_wholes("run node_id at", required=True),
+    *_texts("action fault device", required=True),
+    *_texts("reason"),
+    *_texts("outcome", required=True),
+    *_texts("why answer"),
+    *_wholes("calls job_id"),
+    *_texts("extra"),
 )
 Index("actions_run", actions.c.run)
 Index("actions_node_at", actions.c.node_id, actions.c.at)
@@ -214,8 +175,7 @@ node_samples = Table(
     metadata,
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("series", Integer, primary_key=True, autoincrement=False),
-    Column("value", Float),
-    Column("growth", Float),
+    *_floats("value growth"),
     sqlite_with_rowid=False,
 )
 
@@ -224,12 +184,10 @@ set_aside = Table(
     "set_aside",
     metadata,
     _id(),
-    _whole("at", required=True),
-    _text("folder", required=True),
-    _text("name", required=True),
-    _text("digest", required=True),
-    _whole("size", required=True),
-    _text("reason", required=True),
-    _text("moved_to"),
+    *_wholes("at", required=True),
+    *_texts("folder name digest", required=True),
+    *_wholes("size", required=True),
+    *_texts("reason", required=True),
+    *_texts("moved_to"),
     UniqueConstraint("folder", "name", "digest"),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event
 
+from slurm_guard.cli import job_lookup
 from slurm_guard.core.plan import Plan
 from slurm_guard.report import drains, history, job, node, nodes
 from slurm_guard.report.outlook import Slurm
@@ -81,3 +82,13 @@ def plan_lines(store: Store, sql: str, values: Any) -> list[str]:
         for row in rows
         if row.detail.startswith("SCAN") and row.detail.split()[1] in GROWING
     ]
+
+
+def test_an_array_task_is_found_by_an_index(tmp_path: Path) -> None:
+    given = allocation(8130, "gx03", 0, array_job_id=8128, array_task_id=2)
+    asked: list[tuple[str, Any]] = []
+    with open_store(tmp_path / "s.sqlite") as store:
+        ingest(store, [parse(json.dumps(run("prolog", "gx03", 0, allocation=given)).encode())])
+        event.listen(store.engine, "before_cursor_execute", lambda *told: asked.append(told[2:4]))
+        assert job_lookup.number(store, "8128_2", job_lookup.Found([]), None) == 8130
+        assert [line for sql, values in list(asked) for line in plan_lines(store, sql, values)] == []
