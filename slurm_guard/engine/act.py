@@ -43,18 +43,16 @@ class Outcome:
         "out",
         "reason",
         "recalled",
-        "unreachable",
         "what",
         "why",
         "written",
     )
 
-    def __init__(self, what: str, why: str, calls: int, answer: str = "", unreachable: bool = False) -> None:
+    def __init__(self, what: str, why: str, calls: int, answer: str = "") -> None:
         self.what = what
         self.why = why
         self.calls = calls
         self.answer = answer
-        self.unreachable = unreachable
         self.written = False
         self.out = False
         self.recalled = False
@@ -120,7 +118,7 @@ def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
     if done.error:
         silent = isinstance(done.error, SlurmUnreachableError)
         why = "Slurm's controller did not answer" if silent else "Slurm refused"
-        return Outcome("failed", why, calls, answer, silent)
+        return Outcome("failed", why, calls, answer)
     found = Outcome(done.outcome, why, calls)
     found.written = done.written
     found.out = done.node is not None and done.node.drained

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from slurm_guard.engine import act, files
+from slurm_guard.engine import act, files, turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: How long an answer is taken for still true, in seconds. `held` is asked again by every healthcheck.
 FRESH_S = {"done": 10.0, "held": 30.0}
+#: So long another run of this node may rightly wait for its turn and ask.
+_LONGEST_TURN_S = turn.MOST_SLOTS * turn.SLOT_S + 0.2
 #: In less time than this nothing is asked.
 _LEAST_S = 0.2
 
@@ -33,23 +35,24 @@ def drain(
     refusals: list[float],
 ) -> Outcome:
     """`act.drain`, once per node and cause within some seconds; `seconds` is for all of it."""
-    end = time.monotonic() + seconds
+    began, end = time.time(), time.monotonic() + seconds
     with files.locked(places.lock("slurm"), patience_s=seconds) as mine:
-        known = _recall(places, request)
+        known = _recall(places, request, began)
         if known is not None:
             return known
+        if not mine and seconds > _LONGEST_TURN_S:
+            return act.Outcome("failed", "Slurm does not answer another run of this node", 0)
         left = end - time.monotonic()
-        if (
-            not mine or left < _LEAST_S
-        ):  # a run of this node has asked for longer than that: Slurm is as good as silent
-            return act.Outcome("failed", "Slurm does not answer another run of this node", 0, "", True)
+        if not mine or left < _LEAST_S:  # too soon to call Slurm silent: the budget must not be passed by
+            return act.Outcome("held", act.NO_TURN, 0)
         done = act.drain(door, plan, request, left, refusals)
-        if done.what in FRESH_S and done.why != act.NO_TURN:
+        if done.why != act.NO_TURN:
             _remember(places, request, done)
         return done
 
 
-def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
+def _recall(places: Places, request: dict[str, object], began: float) -> Outcome | None:
+    """What another run was told; that Slurm failed, only if it did so while this one waited."""
     known = files.read_json(places.answer)
     if (
         known is None
@@ -61,7 +64,8 @@ def _recall(places: Places, request: dict[str, object]) -> Outcome | None:
         what, why, age = str(known["what"]), str(known["why"]), time.time() - known["at"]
     except (LookupError, TypeError):  # not written by this version
         return None
-    if not 0 <= age < FRESH_S.get(what, 0):
+    fresh = time.time() - began if what == "failed" else FRESH_S.get(what, 0)
+    if not 0 <= age < fresh:
         return None
     found = act.Outcome(what, why, 0)
     found.out, found.recalled, found.age_s = bool(known.get("out")), True, age

@@ -143,7 +143,49 @@ def test_an_answer_that_nobody_of_ours_wrote_is_not_taken(tmp_path: Path, change
     this, wanted = a_run(tmp_path), a_request()
     answers._remember(this.places, wanted, an_outcome())
     files.write_json(this.places.answer, {**files.read_json(this.places.answer), **change})
-    assert answers._recall(this.places, wanted) is None
+    assert answers._recall(this.places, wanted, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "seconds", "mine", "expected"),
+    [
+        (None, 3.0, False, ("failed", "Slurm does not answer another run of this node")),
+        (None, 1.0, False, ("held", act.NO_TURN)),  # it may only be waiting for its turn
+        (None, 0.1, True, ("held", act.NO_TURN)),
+        ("held", 1.0, False, ("held", "as the other run was told")),
+        ("failed", 1.0, False, ("failed", "as the other run was told")),
+        ("failed", 0.1, True, ("failed", "as the other run was told")),
+    ],
+)
+def test_who_waits_for_another_run_takes_over_its_answer_and_passes_no_budget_by(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    other: str | None,
+    seconds: float,
+    mine: bool,
+    expected: tuple[str, str],
+) -> None:
+    """Sixty prologs at once must not refuse sixty jobs for a budget that one of them is just asking about."""
+    this, wanted = a_run(tmp_path), a_request()
+
+    @contextmanager
+    def another_asks(path: str, patience_s: float) -> Iterator[bool]:
+        if other:
+            answers._remember(this.places, wanted, act.Outcome(other, "as the other run was told", 1))
+        yield mine
+
+    monkeypatch.setattr(answers.files, "locked", another_asks)
+    done = answers.drain(this.places, None, this.plan, wanted, seconds, [])  # type: ignore[arg-type]
+    assert (done.what, done.why) == expected
+
+
+def test_a_failure_of_before_is_no_answer_to_a_new_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    this, wanted = a_run(tmp_path), a_request()
+    answers._remember(this.places, wanted, act.Outcome("failed", "no answer", 1))
+    monkeypatch.setattr(act, "drain", lambda *_: an_outcome())
+    assert answers.drain(this.places, None, this.plan, wanted, 3.0, []).what == "done"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
