@@ -90,7 +90,8 @@ def _is_quiet(row: dict[str, Any]) -> bool:
 def text(report: dict[str, Any], width: int = WIDTH) -> str:
     """One line per node that needs a look, the others folded; every line fits `width` columns."""
     totals = report["totals"]
-    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in totals.items() if count)
+    said = {("node" if one == "nodes" and n == 1 else one.replace("_", " ")): n for one, n in totals.items()}
+    summary = ", ".join(f"{count} {name}" for name, count in said.items() if count)
     lines = wrap(summary or "No node is on record yet.", width)
     fine = [row for row in report["nodes"] if _is_fine(row)]
     rows = [
