@@ -18,7 +18,7 @@ import pytest
 from slurm_guard.core.context import Context
 from slurm_guard.core.paths import Places
 from slurm_guard.core.plan import Plan
-from slurm_guard.engine import files, requests, ship_state, shipping, spool
+from slurm_guard.engine import files, requests, settle, ship_state, shipping, spool
 from slurm_guard.engine.destination import destination
 from slurm_guard.engine.run import Run
 from slurm_guard.engine.run_once import RunOutcome
@@ -293,3 +293,24 @@ def test_kill_9_at_any_moment_loses_and_doubles_nothing(node: NodeRoot, collecto
     assert {path.stem.rpartition("-")[2] for path in aside.glob("*.json")} == refused
     assert all(Path(f"{path}.why").read_text() == "not this one\n" for path in aside.glob("*.json"))
     assert spool.paths(places) == []
+
+
+@pytest.mark.parametrize(("taken", "carried_out"), [(True, 0), (False, 1)])
+def test_a_drain_that_was_taken_over_is_not_carried_out_here(
+    node: NodeRoot, collector: Collector, monkeypatch: pytest.MonkeyPatch, taken: bool, carried_out: int
+) -> None:
+    done: list[Any] = []
+    monkeypatch.setattr(settle, "JITTER_S", 0)
+    monkeypatch.setattr(settle, "_standing", lambda *_: "true")
+    monkeypatch.setattr(settle, "_one", lambda *args: done.append(args) or [])
+    token_file(node.root)
+    this = a_run(node.root, url=collector.url, token_file="/etc/slurm-guard/token", acting=True)
+    run_id = this.outcome.run_id
+    spool.write(this.places, {"run_id": run_id, "hook": "healthcheck"}, this.plan.spool)
+    wanted = {"fault": "gpu_xid.79", "device": "gpu1", "scope": "device", "reason": "SG:gpu_xid.79 gpu1"}
+    requests.put(this.places, requests.make("drain", boot_id=BOOT, run_id=run_id, **wanted))
+    if taken:
+        collector.takes_over.add(run_id)
+    settle._carry_out(this)
+    assert len(done) == carried_out
+    assert run_id in collector.store
