@@ -117,7 +117,11 @@ def payload_of(text: bytes) -> Payload:
             f"signed for protocol version {str(version)[:20]}; expected {VERSION}: is the other side newer?"
         )
     method, path, node, digest, nonce = (one if isinstance(one, str) else "" for one in texts)
-    if not all(isinstance(one, str) for one in texts) or not _HEX64.fullmatch(digest) or not _HEX32.fullmatch(nonce):
+    if (
+        not all(isinstance(one, str) for one in texts)
+        or not _HEX64.fullmatch(digest)
+        or not _HEX32.fullmatch(nonce)
+    ):
         raise unsigned("what was signed is no request; expected method, path, node, digest and nonce")
     if type(at) is not int or not 0 <= at < 1 << 40:
         raise unsigned("what was signed has no time; expected seconds since 1970")

@@ -151,6 +151,7 @@ def _check_what(request: Request, payload: Payload) -> None:
 async def _body(request: Request, length: int) -> bytes:
     """The body, within a time and as long as was promised."""
     parts, size = [], 0
+    request.state.body_read = True  # whatever comes of it, nobody reads more
     try:
         async with asyncio.timeout(limits.BODY_S):
             async for part in request.stream():
@@ -162,7 +163,6 @@ async def _body(request: Request, length: int) -> bytes:
         raise RefusalError(408, f"no whole body within {limits.BODY_S:.0f} s; send fewer records") from None
     except ClientDisconnect:
         raise RefusalError(400, "the connection ended before the body did") from None
-    request.state.body_read = True
     return b"".join(parts)
 
 

@@ -160,4 +160,4 @@ class Intake:
         with self._store.write() as connection:
             nonces.forget(connection, round(time.time() * 1000) - _NONCE_AGE_MS)
         alive.touch(self._alive)
-        self._care_problem = ""
+        self._committer.failing = self._care_problem = ""
