@@ -7,11 +7,13 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from minicluster import mounting
 from slurm_guard.core import plan as plans
 from slurm_guard.core.paths import Places
 from slurm_guard.core.plan import Plan
@@ -100,6 +102,37 @@ def test_no_munged_is_told_and_loses_nothing(tmp_path: Path, collector: MungeCol
     assert done.left == 1
     collector.socket = there
     assert shipped(tmp_path, collector).acknowledged == 2
+
+
+def fill(folder: Path) -> None:
+    """Until not a byte more fits."""
+    with (folder / "ballast").open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    with pytest.raises(OSError, match="No space left"):
+        (folder / "more").write_bytes(b"x")
+
+
+def test_a_full_disk_holds_nothing_up(tmp_path: Path, collector: MungeCollector) -> None:
+    """A real one: every record arrives or is set aside all the same."""
+    places = Places(str(tmp_path))
+    var = Path(places.var)
+    var.mkdir(parents=True)
+    mounting.mount("tmpfs", var, "tmpfs", options="size=64k")
+    try:
+        for number in range(4):
+            record = {"run_id": f"{number:032x}", "hook": "prolog"}
+            spool.write(places, record, Plan({}, "n1").spool)
+        fill(var)
+        collector.refuse[f"{2:032x}"] = "not this one"
+        publish(collector, bundle("full"))
+        to = Destination(collector.url, munge_socket=collector.socket)
+        done = ship.ship(places, plans.load(places.plan, "n1"), to)
+        assert (done.acknowledged, done.left, done.why) == (3, 0, "")
+        assert [run_id for run_id, _ in done.refused] == [f"{2:032x}"]
+        assert len(list((var / "set-aside").glob("*.json"))) == 1
+    finally:
+        mounting.unmount(var)
 
 
 def send_to(cluster: Guarded, url: str, **settings: Any) -> None:
