@@ -15,6 +15,7 @@ from slurm_guard.core.outcome import FAIL, Finding
 from slurm_guard.core.policy import Decision, History, decide
 from slurm_guard.engine import (
     allocations,
+    child,
     clock,
     disk,
     faults,
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
     from slurm_guard.core.context import Context
     from slurm_guard.core.paths import Places
 
+    Steps = tuple[tuple[str, Callable[[Run], None]], ...]
+
 #: How long the disk may take for state and record together before it counts as sick.
 DISK_S = 2.0
+#: What the run folder alone gets where that was not enough.
+_BOOT_S = 0.5
 
 
 def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -53,6 +58,8 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
     written = disk.write(this.places, lambda: _put_on_disk(this), DISK_S)
     if written != "done":
         this.log(f"not all of this run is on disk ({written}): {_summary(this)}", syslog.ERROR)
+    if written.startswith("hung"):
+        child.bounded(lambda: _put_on_disk(this, _STEPS_OF_THIS_BOOT), _BOOT_S)
     verdict = {"exit": 0, "message": ""}
     if this.refusing is not None or (this.requests and hook == "epilog"):
         from slurm_guard.engine import settle
@@ -167,13 +174,13 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
     )
 
 
-def _put_on_disk(this: Run) -> None:
+def _put_on_disk(this: Run, steps: Steps | None = None) -> None:
     """In a child with a deadline: requests first, then state, then the record.
 
     What cannot be written keeps nothing of the rest from the disk: they need not be on the same one.
     """
     before = len(this.outcome.problems)
-    for what, step in _STEPS:
+    for what, step in steps or _STEPS:
         _attempt(this, what, step)
     if len(this.outcome.problems) > before:
         raise OSError("; ".join(this.outcome.problems[before:]))
@@ -282,7 +289,7 @@ def _update_allocation(this: Run) -> None:
 
 
 #: Requests before all else: what must be done is on disk before it is tried.
-_STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
+_STEPS: Steps = (
     ("request", _put_request),
     ("faults", _update_faults),
     ("sightings", _update_sightings),
@@ -290,6 +297,8 @@ _STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
     ("allocation", _update_allocation),
     ("record", _put_record),
 )
+#: What lies in the run folder, mostly on another disk: a sick one must not leave this job's allocation open.
+_STEPS_OF_THIS_BOOT: Steps = (("state", _update_state), ("allocation", _update_allocation))
 
 
 def _work_waits(this: Run) -> bool:

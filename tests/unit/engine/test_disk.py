@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slurm_guard.core.context import Context
 from slurm_guard.core.paths import Places
-from slurm_guard.engine import child, disk
+from slurm_guard.engine import child, disk, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,3 +63,19 @@ def test_nothing_is_written_while_an_earlier_writer_hangs(
         child.kill_and_leave(immortal[0], 5.0)
     assert disk.write(places, touched.touch, 20.0) == "done"
     assert touched.exists()
+
+
+@pytest.mark.parametrize("written", ["hung", "hung: process 7 of an earlier run still hangs in its write"])
+def test_a_sick_disk_leaves_no_allocation_open_and_keeps_this_boots_memory(
+    places: Places, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """Else the jobs of that time would count as running on this node until the next boot."""
+    monkeypatch.setattr(disk, "write", lambda *_: written)
+    opened = []
+    for hook in ("prolog", "epilog"):
+        context = Context(hook, {"SLURM_JOB_ID": "5", "SLURMD_NODENAME": "n1"})
+        worker.run(hook, places, context, lambda message: None)
+        opened.append(os.listdir(places.allocations))
+    assert opened == [["5.json"], []]
+    assert os.path.exists(places.state)
+    assert not os.path.exists(places.spool)
