@@ -6,12 +6,15 @@ import os
 
 ERROR, WARNING, NOTICE = 27, 28, 29  # facility daemon (3 * 8) + severity
 
+_LONGEST = 900
+
 
 def say(socket_path: str, text: str, level: int = WARNING) -> bool:
     """Send one line; False where there is no log or it does not take it at once."""
     import socket  # only in trouble: importing it costs milliseconds
 
-    line = " ".join(text.split())[:900]
+    # A mount's or a device's name may hold whatever a terminal obeys.
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[:_LONGEST]).split())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
             log.setblocking(False)
