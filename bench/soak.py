@@ -126,6 +126,11 @@ class Soak:
             self.cluster.wait(back, timeout=PATIENCE_S, interval=1.0)
         except Exception as error:
             self.problems.append(f"not all nodes came back: {self.cluster.states()} ({error})")
+            for node in self.cluster.nodes[:-1]:
+                if self.cluster.states().get(node.name) != "idle":
+                    known = node.root / "var/lib/slurm-guard/faults.json"
+                    text = known.read_text() if known.exists() else "no faults"
+                    self.problems.append(f"{node.name}: {text}")
         self.check()
 
 
@@ -160,6 +165,7 @@ def prepare(cluster: Cluster) -> None:
             slurm_conf=str(cluster.conf_path),
             nvml_library=roots.nvml_library(node.root),
             budget={"nodes": BUDGET, "percent": 100.0, "per_hour": 1000, "shared_nodes": 1},
+            **{"return": {"clean_runs": 3, "clean_s": 0, "watch_s": 0, "flaps": 0}},
         )
     admin = cluster.nodes[-1].name
     cluster.run(["scontrol", "update", f"nodename={admin}", "state=drain", f"reason={ADMIN_REASON}"])

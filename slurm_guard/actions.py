@@ -151,6 +151,7 @@ def _forget_faults(places: Places) -> None:
 
     def forget(found: faults.OpenFaults) -> None:
         found.end_claim()
+        found.returning.forget()
         found.open = {}
 
     if os.path.exists(places.faults):  # noqa: PTH110 - places are plain paths

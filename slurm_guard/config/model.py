@@ -10,6 +10,7 @@ from slurm_guard.config.fields import (
     AbsolutePath,
     Addresses,
     Count,
+    Duration,
     Listen,
     Number,
     Seconds,
@@ -79,9 +80,13 @@ class Budget(Section):
 
 
 class Return(Section):
-    """When a drained node comes back."""
+    """When a drained node comes back, and when it no longer does."""
 
     clean_runs: Annotated[int, Field(ge=1, le=1000)] = DEFAULTS["return"]["clean_runs"]
+    clean_s: Duration = DEFAULTS["return"]["clean_s"]
+    watch_s: Duration = DEFAULTS["return"]["watch_s"]
+    flaps: Annotated[int, Field(ge=0, le=32)] = DEFAULTS["return"]["flaps"]
+    flap_window_s: Seconds = DEFAULTS["return"]["flap_window_s"]
 
 
 class Confirm(Section):

@@ -40,7 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "stale_after_s": 30 * 86400,
     "spool": {"files": 2000, "bytes": 64 << 20, "age_s": 14 * 86400},
     "budget": {"nodes": 2, "percent": 10.0, "per_hour": 4, "shared_nodes": 1},
-    "return": {"clean_runs": 3},
+    "return": {"clean_runs": 3, "clean_s": 300.0, "watch_s": 3600.0, "flaps": 3, "flap_window_s": 86400.0},
     "confirm": {"runs": 2, "of": 3},
     "tiers": {},
     "collector": {},
@@ -71,7 +71,7 @@ class Plan:
         self.grace_s: float = settings["grace_s"]
         self.spool: dict[str, float] = {**DEFAULTS["spool"], **settings["spool"]}
         self.budget: dict[str, float] = {**DEFAULTS["budget"], **settings["budget"]}
-        self.clean_runs: int = settings["return"].get("clean_runs", 3)
+        self.returning: dict[str, float] = {**DEFAULTS["return"], **settings["return"]}
         self.confirm: dict[str, int] = {**DEFAULTS["confirm"], **settings["confirm"]}
         self.tiers: dict[str, str] = settings["tiers"]
         #: Where records are sent, by `engine.destination`; empty: nowhere.

@@ -31,7 +31,8 @@ class History:
     many seconds it has been seen without a break; `began`: how many seconds ago it began anew, each time,
     this one included;
     `hung_before`: the devices that hung in the previous run of this boot; `sure`/`refuse`: the faults of the
-    loaded checks that cannot be flukes, or for which a prolog may refuse; `idle`: whether no job is on the
+    loaded checks that cannot be flukes, or for which a prolog may refuse; `relapsed`: {(fault, device)} that
+    are back soon after the node was put back in service; `idle`: whether no job is on the
     node, None if that is not known; `minute`: of the day, in the node's own time zone.
     """
 
@@ -42,6 +43,7 @@ class History:
         sure: Iterable[str] = (),
         refuse: Iterable[str] = (),
         *,
+        relapsed: Iterable[Key] = (),
         lasting: dict[Key, float] | None = None,
         began: dict[Key, list[float]] | None = None,
         idle: bool | None = None,
@@ -51,6 +53,7 @@ class History:
         self.hung_before = frozenset(hung_before)
         self.sure = frozenset(sure)
         self.refuse = frozenset(refuse)
+        self.relapsed = frozenset(relapsed)
         self.lasting = lasting or {}
         self.began = began or {}
         self.idle = idle
@@ -143,7 +146,7 @@ def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: Histor
     seen = 1 + sum(history.seen.get(key, [])[-(of - 1) :] if of > 1 else [])
     if seen < needed:
         return f"seen in {seen} run(s), {needed} of {of} are needed"
-    if history.lasting.get(key, 0.0) < how.minimum_s:
+    if key not in history.relapsed and history.lasting.get(key, 0.0) < how.minimum_s:
         return f"seen for {history.lasting.get(key, 0.0):.0f} s, {how.minimum_s:g} s are needed"
     until = rules.quiet_until(how.quiet, history.minute)
     return f"tier {tier}; quiet hours until {until}" if until else ""
@@ -151,6 +154,8 @@ def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: Histor
 
 def runs_needed(finding: Finding, plan: Plan, how: rules.Treatment, history: History) -> tuple[int, int]:
     """M and N of "seen in M of N runs". An event is seen in one run only, so no rule can ask for more."""
+    if (finding.fault, finding.device or "") in history.relapsed:
+        return 1, 1
     if finding.status != TIMEOUT and finding.event:
         return 1, 1
     if how.runs is not None and how.of is not None:

@@ -174,6 +174,15 @@ def resume(door: Gateway, plan: Plan, request: dict[str, Any], refusals: list[fl
     return _outcome(done, door.calls - before)
 
 
+def is_drained(door: Gateway, plan: Plan) -> bool | None:
+    """Is this node drained or down? None if Slurm did not answer."""
+    try:
+        node = door.node(plan.node, deadline=_CALL_S)
+    except SlurmError:
+        return None
+    return node.drained or node.base == "down"
+
+
 def tell(door: Gateway, request: dict[str, Any]) -> Outcome:
     """Leave a line for the job's owner in the admin comment, if nobody else has written one."""
     before = door.calls

@@ -7,6 +7,7 @@ from __future__ import annotations
 from slurm_guard.core.outcome import FAIL, TIMEOUT
 from slurm_guard.core.policy import DRAIN_TIERS
 from slurm_guard.engine import clock, files
+from slurm_guard.engine.returning import Returning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class OpenFaults:
 
     `drained` is what we wrote to Slurm (reason, fault, device, at, boot_id), or None; `asked` is the same for
     a drain that was about to be written: whoever was killed in between has written it or not. `refusals` are
-    the times (unix seconds) of our recorded refusals.
+    the times (unix seconds) of our recorded refusals; `returning` is what the node remembers of its returns.
     """
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
@@ -35,6 +36,7 @@ class OpenFaults:
         self.drained: dict[str, Any] | None = content.get("drained")
         self.asked: dict[str, Any] | None = content.get("asked")
         self.refusals: list[float] = list(content.get("refusals") or [])
+        self.returning = Returning(content.get("returning"))
 
     def as_dict(self) -> dict[str, Any]:
         """The faults as they lie on disk."""
@@ -45,6 +47,7 @@ class OpenFaults:
             "drained": self.drained,
             "asked": self.asked,
             "refusals": self.refusals,
+            "returning": self.returning.as_dict(),
         }
 
     def note_refusal(self, now: float) -> None:
@@ -87,8 +90,8 @@ class OpenFaults:
         """Take in one run: open what it saw, close what it proved gone, count clean runs.
 
         `judged` are the checks that could judge all they look at; `tiers` are those that the policy gave each
-        (fault, device) in this run. `counts` is False for runs that do not
-        count as clean ones (only healthchecks do: K prologs in a minute prove nothing).
+        (fault, device) in this run. `counts` is False for runs that do not count as clean ones (only
+        healthchecks do: K prologs in a minute prove nothing).
         """
         seen = set()
         for finding in findings:

@@ -19,7 +19,8 @@ class Run:
     """One run: where, by which plan, for whom, what was found, decided and asked for.
 
     `refusing` is the request for which the prolog refuses its job, None in every other run; `refused_at` is
-    when (unix seconds) it said so. `ends` (monotonic seconds) is the hook's deadline.
+    when (unix seconds) it said so. `stays` is an action for the record: why the node no longer comes back by
+    itself, in the run that settled it. `ends` (monotonic seconds) is the hook's deadline.
     """
 
     def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:
@@ -31,6 +32,7 @@ class Run:
         self.requests: list[dict[str, Any]] = []
         self.refusing: dict[str, Any] | None = None
         self.refused_at = 0.0
+        self.stays: dict[str, Any] | None = None
         self.ends = float("inf")
 
     def log(self, text: str, level: int = syslog.WARNING) -> None:

@@ -140,6 +140,7 @@ def note_drained(this: Run, request: dict[str, Any], done: Outcome) -> None:
         for entry in found.open.values():
             entry["acted"] = True
         found.asked = None
+        wanted["with"] = sorted(found.open)
         if not found.drained or found.drained.get("reason") != wanted["reason"]:
             found.clean_runs, found.drained = 0, wanted
 
@@ -225,7 +226,11 @@ def _one(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
             requests.drop(this.places, request)
         return [done.as_action("tell", request)]
     if request["kind"] == "resume":
-        return [_return(this, door, request)]
+        return (
+            [_return(this, door, request)]
+            if not request.get("stays")
+            else _look_who_resumed(this, door, request)
+        )
     done = answers.drain(this.places, door, this.plan, request, act.WINDOW_S["healthcheck"], _refusals(this))
     _settle_request(this, request, done)
     this.log(f"{request['reason']}: drain {done}")
@@ -240,9 +245,32 @@ def _return(this: Run, door: Gateway, request: dict[str, Any]) -> dict[str, Any]
     done = act.resume(door, this.plan, request, faults.load(this.places).refusals)
     requests.drop(this.places, request)  # while it stays true, the next clean run asks again
     if done.what == "done" or _is_somebody_else_s(done, request):
-        faults.change(this.places, lambda found: found.end_claim())
+        faults.change(this.places, lambda found: _note_returned(found, request, done.written))
     this.log(f"{request['reason']}: resume {done}", syslog.NOTICE)
     return done.as_action("resume", request)
+
+
+def _note_returned(found: faults.OpenFaults, request: dict[str, Any], by_us: bool) -> None:
+    if by_us:
+        name = f"{request.get('fault', '')} {request.get('device', '')}".strip()
+        with_it = (found.claim or {}).get("with") or []
+        found.returning.note_return([name, *with_it], time.time())
+    found.end_claim()
+
+
+def _look_who_resumed(this: Run, door: Gateway, request: dict[str, Any]) -> list[Any]:
+    """A node that stays is not resumed by us; once an admin has done so, it begins anew."""
+    requests.drop(this.places, request)
+    answers.forget(this.places)
+    if act.is_drained(door, this.plan) is False:
+        faults.change(this.places, _begin_anew)
+        this.log(f"{request['reason']}: put back in service by somebody else", syslog.NOTICE)
+    return []
+
+
+def _begin_anew(found: faults.OpenFaults) -> None:
+    found.end_claim()
+    found.returning.forget()
 
 
 def _is_somebody_else_s(done: Outcome, request: dict[str, Any]) -> bool:

@@ -121,11 +121,22 @@ def _history(this: Run, findings: list[Finding]) -> History:
         hung_before=outcome.state.hung_before,
         sure=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.sure],
         refuse=[f"{c.name}.{code}" for c in checks for code, fault in c.faults.items() if fault.refuse],
+        relapsed=_relapsed(this, findings),
         lasting=lasting,
         began=began,
         idle=not outcome.others and this.context.hook == "healthcheck",
         minute=now.tm_hour * 60 + now.tm_min,
     )
+
+
+def _relapsed(this: Run, findings: list[Finding]) -> list[tuple[str, str]]:
+    """Faults that are back while the node's last return is being watched: no more proof is asked for."""
+    names = [f"{one.fault} {one.device or ''}".strip() for one in findings]
+    if not names:
+        return []
+    returning = faults.load(this.places).returning
+    back = returning.relapses(names, this.plan.returning["watch_s"], time.time())
+    return [(fault, device) for fault, _, device in (name.partition(" ") for name in back)]
 
 
 def _still_open(this: Run) -> list[Finding]:
@@ -201,6 +212,8 @@ def _put_request(this: Run) -> None:
 def _put_record(this: Run) -> None:
     # One drain is enough for a node, so only the gravest is acted on; the decisions name them all.
     actions = [_planned(this, one) for one in this.decisions if one.action in ("drain", "refuse")][:1]
+    if this.stays is not None:
+        actions.append(this.stays)
     found = record.of_run(this.outcome, this.places, this.plan, this.context, this.decisions, actions)
     if this.refusing is not None:
         found["exit"] = None  # told by the action record that follows
@@ -231,15 +244,38 @@ def _update_faults(this: Run) -> None:
     def apply(found: faults.OpenFaults) -> None:
         complete = clean_check and (not found.claim or found.claim.get("check") in judged)
         found.update(outcome.findings, judged, tiers, outcome.boot_id, clock.iso(outcome.started), complete)
+        _note_returning(this, found, complete)
         if this.refusing is not None:
             found.note_refusal(this.refused_at)
         if this.requests and not found.drained:
             found.asked = faults.claim(this.requests[0])
-        if clean_check and found.claim and not found.open and found.clean_runs >= plan.clean_runs:
+        if clean_check and found.claim and not found.open and _is_proven(found, plan):
             _ask_for_return(this, found)
 
     if faults.change(this.places, apply) is None:
         raise OSError("the lock of the open faults could not be had")
+
+
+def _note_returning(this: Run, found: faults.OpenFaults, counts: bool) -> None:
+    now = time.time()
+    found.returning.note_run(not found.open, counts, now)
+    back = found.returning.relapses(found.open, this.plan.returning["watch_s"], now)
+    if back and not found.returning.stays:
+        found.returning.stay_after_relapse(back, now)
+        this.stays = _held_return(
+            found, {"fault": back[0].partition(" ")[0], "device": back[0].partition(" ")[2]}
+        )
+
+
+def _held_return(found: faults.OpenFaults, cause: dict[str, Any]) -> dict[str, Any]:
+    why = f"{found.returning.stays}: it stays until an admin resumes it"
+    return record.action("resume", cause, "held", why)
+
+
+def _is_proven(found: faults.OpenFaults, plan: plans.Plan) -> bool:
+    """K clean healthchecks, over at least T seconds."""
+    enough = found.clean_runs >= plan.returning["clean_runs"]
+    return enough and found.returning.is_clean_for(plan.returning["clean_s"], time.time())
 
 
 def _judged(this: Run) -> set[str]:
@@ -254,7 +290,14 @@ def _ask_for_return(this: Run, found: faults.OpenFaults) -> None:
     if mode != "enforce":
         return
     fields = {name: drained.get(name, "") for name in ("fault", "device", "reason")}
-    wanted = requests.make("resume", boot_id=this.outcome.boot_id, run_id=this.outcome.run_id, **fields)
+    rule, before = this.plan.returning, found.returning.stays
+    found.returning.stay_if_it_flaps(rule["flaps"], rule["flap_window_s"], time.time())
+    stays = bool(found.returning.stays)
+    if stays and not before:
+        this.stays = _held_return(found, fields)
+    wanted = requests.make(
+        "resume", boot_id=this.outcome.boot_id, run_id=this.outcome.run_id, stays=stays, **fields
+    )
     requests.put(this.places, wanted)
 
 

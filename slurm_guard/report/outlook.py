@@ -82,7 +82,7 @@ def _next(plan: Plan, reason: str, known: KnownNode | None) -> str:
         return f"stays until repaired; open: {', '.join(still)}"
     if plan.mode(check, "resume") != "enforce":
         return "stays until `sguard resume`: resume is not in enforce"
-    return f"returns by itself after {plan.clean_runs} clean healthchecks in a row"
+    return f"returns by itself after {plan.returning['clean_runs']:g} clean healthchecks in a row"
 
 
 def open_faults(known: KnownNode | None) -> list[str]:

@@ -44,6 +44,9 @@ shared_nodes = 1
 
 [return]
 clean_runs = {clean_runs}
+clean_s = {clean_s}
+watch_s = {watch_s}
+flaps = {flaps}
 
 [[class]]
 name = "8xH100"
@@ -75,7 +78,15 @@ class Guarded:
 
     def configure(self, **settings: Any) -> None:
         """Write the configuration, compile it with `sguard`, and give every node the plan."""
-        settings = {"budget": 2, "clean_runs": 2, "mode": "enforce", **settings}
+        settings = {
+            "budget": 2,
+            "clean_runs": 2,
+            "clean_s": 0,
+            "watch_s": 0,
+            "flaps": 0,
+            "mode": "enforce",
+            **settings,
+        }
         text = CONFIG.format(conf=self.cluster.conf_path, nodes=len(self.names), **settings)
         first = self.root(self.names[0])
         (first / "etc/slurm-guard").mkdir(parents=True, exist_ok=True)

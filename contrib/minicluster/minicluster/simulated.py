@@ -123,8 +123,10 @@ class SimulatedMachine:
             # A hook's detached child, which a real reboot would have ended, may have made it again by now.
             (self.root / "run").mkdir(exist_ok=True)
             machine = self._model(state)
-            self._show(state, before, machine)
+            # Before the new boot id is shown: a hook at work right now must not read the old boot's events
+            # as the new one's, which on a real machine it could not.
             kmsg.start(self.log_path, machine)
+            self._show(state, before, machine)
             clock.write_uptime(self.root, state.boot_time)
 
     def kernel_says(self, text: str, priority: int = kmsg.INFO) -> None:

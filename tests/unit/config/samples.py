@@ -76,6 +76,10 @@ shared_nodes = 0
 
 [return]
 clean_runs = 5
+clean_s = 90
+watch_s = 0
+flaps = 4
+flap_window_s = 7200
 
 [confirm]
 runs = 3

@@ -48,7 +48,14 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
     assert found.deadlines == {"prolog": 5, "epilog": 12.5, "healthcheck": 30}
     assert found.spool == {"files": 500, "bytes": 1048576, "age_s": 3600}
     assert found.budget == {"nodes": 7, "percent": 12.5, "per_hour": 9, "shared_nodes": 0}
-    assert (found.clean_runs, found.confirm) == (5, {"runs": 3, "of": 4})
+    assert found.returning == {
+        "clean_runs": 5,
+        "clean_s": 90,
+        "watch_s": 0,
+        "flaps": 4,
+        "flap_window_s": 7200,
+    }
+    assert found.confirm == {"runs": 3, "of": 4}
     assert found.tiers == {"fan_speed.slow": "JOB", "link_log.79": "DRAIN_RMA", "fan_count": "NOTE"}
     assert found.all_nodes == ["lone7", "s1", "w01", "w02", "w03"]
     assert found.node_class == "wide"

@@ -32,6 +32,7 @@ def drained(node: NodeRoot, **expected: Any) -> None:
         node,
         programs=dict.fromkeys(("sinfo", "scontrol", "squeue", "sacct"), str(refusing)),
         profiles=[{"expected": {"memory_gib": 512, **expected}, "modes": ENFORCE}],
+        **{"return": {"clean_s": 0}},
     )
     claim = {"reason": REASON, "fault": "memory_size.low", "device": "", "check": "memory_size"}
     claim.update(at="2030-01-01T00:00:00.000Z", boot_id="the one before")
