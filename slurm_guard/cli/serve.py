@@ -48,8 +48,8 @@ def serve(
     except BaseException:
         collector.store.close()
         raise
-    _announce(settings, note_on_signing(settings.uids), as_json)
-    server.run(collector, sockets)
+    note = note_on_signing(settings.uids)
+    server.run(collector, sockets, ready=lambda: _announce(settings, note, as_json))
     return 0
 
 

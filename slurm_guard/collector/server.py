@@ -16,7 +16,7 @@ from slurm_guard.collector.connections import BoundedConnection
 from slurm_guard.core.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.routing import BaseRoute
 
@@ -95,8 +95,16 @@ def check_certificate(settings: Settings) -> None:
         ) from error
 
 
-def run(collector: Collector, sockets: list[socket.socket], more: Sequence[BaseRoute] = ()) -> None:
-    """Serve until SIGTERM or SIGINT; then no new connection, the running requests to their end, and close."""
+def run(
+    collector: Collector,
+    sockets: list[socket.socket],
+    more: Sequence[BaseRoute] = (),
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then no new connection, the running requests to their end, and close.
+
+    `ready` is called once requests are taken. Raises StoreError or OSError if nothing can be written.
+    """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     _allow_connections()
     server = uvicorn.Server(configuration(collector, more))
@@ -104,6 +112,7 @@ def run(collector: Collector, sockets: list[socket.socket], more: Sequence[BaseR
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         collector.start()
+        ready()
         server.run(sockets)
     finally:
         collector.close()
