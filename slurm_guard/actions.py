@@ -18,10 +18,10 @@ from slurm_guard.core import check as registry
 from slurm_guard.core import reason as reasons
 from slurm_guard.core.errors import OwnershipError, SlurmRefusedError
 from slurm_guard.engine import clock, faults, record, spool
-from slurm_guard.slurm import ownership
+from slurm_guard.slurm import ownership, states
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from slurm_guard.core.paths import Places
     from slurm_guard.core.plan import Plan
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from slurm_guard.slurm.ownership import Outcome
 
 _FAULT = re.compile(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_GPU = re.compile(r"gpu(\d{1,5})(?:/.*)?")
 _NO_LOGIN = 4294967295
 #: How the gateway, or Slurm, says that there is no such node.
 _NO_SUCH_NODE = ("no node ", "invalid node name")
@@ -51,24 +52,54 @@ class Done:
     unrecorded: str = ""
 
 
-def wanted(words: list[str], device: str, checks: Collection[str]) -> Wanted:
+def wanted(
+    words: list[str], device: str, checks: Collection[str], expected: Mapping[str, Any] | None = None
+) -> Wanted:
     """The drain that is meant by the words of a command line: a fault of a known check, or free text.
 
-    Raises ValueError: no word, a fault that no check has, a device without a fault, a forged reason of ours.
+    `expected` is what the node's class expects. Raises ValueError: no word, a fault that no check has, a
+    device without a fault or that the node does not have, a fault with words, a forged reason of ours.
     """
     text = reasons.clean(" ".join(words))
     if not text:
         raise ValueError("the reason is empty; expected a fault (gpu_xid.79) or a text")
     if text.upper().startswith((reasons.MARK, reasons.JOB_MARK)):
         raise ValueError(f"{text!r}: give the fault without its mark, e.g. `gpu_xid.79 --device gpu3`")
-    _ensure_known(text.partition(" ")[0], checks)
+    fault, _, more = text.partition(" ")
+    _ensure_known(fault, checks)
+    if more and not device and _is_fault_and_device(fault, more, checks):
+        raise ValueError(
+            f"{text!r}: a fault's device is an option: `{fault} --device {more.split()[0]}`; "
+            "a text of yours must not begin with a fault"
+        )
     if _FAULT.fullmatch(text) and text.partition(".")[0] in checks:
+        _ensure_there(text, device, expected or {})
         return Wanted(reasons.build(text, device), text, reasons.clean(device))
     if device:
         raise ValueError(f"{text!r} is no fault of a known check, so it has no device")
     if _FAULT.fullmatch(text) and re.search(r"[._]", text):
         raise ValueError(f"{text!r} looks like a fault, but no check has that name; `sguard check list`")
     return Wanted(text)
+
+
+def _is_fault_and_device(fault: str, more: str, checks: Collection[str]) -> bool:
+    """True for a fault with words behind it, and for the name of a check with a single one."""
+    name, dot, _ = fault.partition(".")
+    is_fault = _FAULT.fullmatch(fault) is not None and name in checks
+    return is_fault and (bool(dot) or ("_" in name and " " not in more))
+
+
+def _ensure_there(fault: str, device: str, expected: Mapping[str, Any]) -> None:
+    """Raise ValueError for a device that a node of this class cannot have: a slip of the hand."""
+    gpus, mounts = expected.get("gpus"), [str(one.get("path")) for one in expected.get("mounts") or ()]
+    numbered = _GPU.fullmatch(device)
+    if numbered and isinstance(gpus, int) and int(numbered[1]) >= gpus:
+        there = f"gpu0 to gpu{gpus - 1}" if gpus else "no GPU"
+        raise ValueError(f"--device {device}: the node's class has {there}")
+    if device and fault.startswith("fs_") and not device.startswith("/"):
+        raise ValueError(f"--device {device}: expected the path of a mount, e.g. /{device}")
+    if device and fault.startswith("fs_mounts") and mounts and device not in mounts:
+        raise ValueError(f"--device {device}: the node's class has no such mount; {', '.join(mounts)}")
 
 
 def _ensure_known(word: str, checks: Collection[str]) -> None:
@@ -105,6 +136,8 @@ def drain(door: Gateway, places: Places, plan: Plan, node: str, order: Wanted) -
 def resume(door: Gateway, places: Places, plan: Plan, node: str, written: str | None = None) -> Done:
     """End a drain of ours; `written` is the reason on record, so that an edit by a person is noticed."""
     outcome = ownership.safe_resume(door, node, plan.owners, written=written)
+    if outcome.outcome == ownership.HELD and _is_somebodys(outcome.node, plan, written):
+        outcome.why += f"; if that is yours to end: `scontrol update nodename={node} state=resume`"
     reason = outcome.node.reason if outcome.node else ""
     parsed = reasons.parse(reason)
     fault, device = (parsed.fault, parsed.device) if parsed else ("", "")
@@ -114,6 +147,11 @@ def resume(door: Gateway, places: Places, plan: Plan, node: str, written: str | 
     if outcome and not outcome.written:
         return Done(outcome)
     return Done(outcome, _put_on_record(places, plan, node, "resume", request, outcome))
+
+
+def _is_somebodys(node: NodeState | None, plan: Plan, written: str | None) -> bool:
+    """True for a drain that is not the guard's own."""
+    return node is not None and node.drained and not states.is_drained_by_us(node, plan.owners, written)
 
 
 def _explain_standing(outcome: Outcome, node: NodeState, wanted_reason: str) -> None:

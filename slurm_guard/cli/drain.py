@@ -6,6 +6,7 @@ import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
+from slurm_guard.core import plan as plans
 
 
 def drain(
@@ -22,16 +23,18 @@ def drain(
 ) -> None:
     """Drain a node, never overwriting anybody else's reason.
 
-    With a FAULT the reason is slurm_guard's own (`SG:gpu_xid.79 gpu3`), and `sguard resume` ends the drain.
-    With a TEXT the reason is yours: slurm_guard never touches it again. Who drained is put on record.
+    With a FAULT, and its device by --device, the reason is slurm_guard's own (`SG:gpu_xid.79 gpu3`), and
+    `sguard resume` ends the drain. With a TEXT the reason is yours: slurm_guard never touches it
+    again. Who drained is put on record.
     """
     from slurm_guard import actions
     from slurm_guard.cli.door import door
     from slurm_guard.core.check import names
 
     host = Host(root)
+    expected = plans.load(host.places.plan, node).expected
     try:
-        order = actions.wanted(reason, device, names())
+        order = actions.wanted(reason, device, names(), expected)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FAULT|TEXT") from None
     done = actions.drain(door(host), host.places, host.plan, node, order)

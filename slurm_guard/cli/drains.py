@@ -50,10 +50,11 @@ def drains(
         output.emit_json("drains", page)
     else:
         text = report.text(page)
-        print(text if page["drains"] else f"No node is drained by slurm_guard.\n{text}", end="")
+        is_any = any(report.is_ours(row) for row in page["drains"])
+        print(text if is_any else f"No node is drained by slurm_guard.\n{text}", end="")
         if observed:
-            nodes_would = f"{output.count(observed, 'node')} would have been"
-            print(f"{nodes_would} in the last 7 days (observe mode): see --history")
+            would = f"{output.count(observed, 'node')} would have been drained in the last 7 days"
+            print(f"{would} (mode observe): see --history")
         fleet.warn_unreachable(slurm, True)
     return 1 if page["drains"] or page["not_drained"] else 0
 

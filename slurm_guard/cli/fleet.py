@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 DEADLINE_S = 5.0
 
 
-def ask_slurm(host: Host, *, wanted: bool = True) -> Slurm:
-    """All nodes from one call to Slurm; with `wanted` False, nothing is asked."""
+def ask_slurm(host: Host, *, wanted: bool = True, cluster: str | None = None) -> Slurm:
+    """All nodes from one call to Slurm; with `wanted` False, or about another `cluster`, nothing is asked."""
     if not wanted:
         return Slurm([], "not asked (--no-slurm)")
+    if cluster is not None and host.plan.cluster and cluster != host.plan.cluster:
+        return Slurm([], f"this host's Slurm is {host.plan.cluster}'s and not {cluster}'s")
     nothing: list[NodeState] = []
     nodes, problem = ask(lambda: door(host).nodes(None, DEADLINE_S), nothing)
     return Slurm(nodes, problem)

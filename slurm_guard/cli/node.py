@@ -34,7 +34,7 @@ def node(
 
     host = Host(root)
     window = milliseconds(start, "-S"), milliseconds(end, "-E")
-    slurm = fleet.ask_slurm(host, wanted=not no_slurm)
+    slurm = fleet.ask_slurm(host, wanted=not no_slurm, cluster=cluster)
     with open_results(host) as store:
         fleet.ensure_cluster(store, cluster, host)
         known = fleet.known_node(store, name, cluster)

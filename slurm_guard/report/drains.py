@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
+from slurm_guard.core import reason as reasons
 from slurm_guard.core.policy import DRAIN_TIERS
 from slurm_guard.report.actions import sentence
 from slurm_guard.report.layout import clean, iso, span, unix, when, wrap
@@ -39,11 +40,11 @@ def build(
     known = {state.node: state for state in _latest(fleet.node_states(store, wanted))}
     drained, open_ones = [], []
     for name in sorted({*known, *slurm.nodes}) if wanted is None else wanted:
-        trouble = Trouble(store, known[name]) if _is_worth_a_look(known.get(name)) else None
+        trouble = Trouble(store, known[name], slurm) if _is_worth_a_look(known.get(name)) else None
         row = _drained(plan, slurm, name, trouble)
         if row is not None:
             drained.append(row)
-        elif trouble is not None and not slurm.is_out(name):
+        elif trouble is not None and not slurm.is_out(name) and not slurm.lacks(name):
             open_ones += _not_drained(slurm, trouble)
     return {
         "schema": SCHEMA,
@@ -82,20 +83,20 @@ def _drained(plan: Plan, slurm: Slurm, name: str, trouble: Trouble | None) -> di
         "ours": one.ours,
         "guard": sentence(how.as_dict()) if how is not None else None,
         "guard_at": iso(how.at) if how is not None else None,
-        "open_faults": _grave(trouble, slurm),
+        "open_faults": _grave(trouble),
         "next": one.next,
     }
 
 
 def _not_drained(slurm: Slurm, trouble: Trouble) -> list[dict[str, Any]]:
-    name, grave = trouble.state.node, _grave(trouble, slurm)
+    name, grave = trouble.state.node, _grave(trouble)
     state = str(slurm.nodes[name]) if name in slurm.nodes else None
     return [{"node": name, "state": state, "open_faults": grave}] if grave else []
 
 
-def _grave(trouble: Trouble | None, slurm: Slurm) -> list[dict[str, Any]]:
+def _grave(trouble: Trouble | None) -> list[dict[str, Any]]:
     """The open faults that call for a drain."""
-    found = trouble.open_faults(slurm.is_out(trouble.state.node)) if trouble is not None else []
+    found = trouble.open_faults() if trouble is not None else []
     return [one for one in found if one["tier"] in DRAIN_TIERS]
 
 
@@ -103,13 +104,14 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
     """The page; every line fits `width` columns. Empty if there is nothing to say."""
     now = unix(report["generated"]) or 0
     lines: list[str] = []
-    if report["drains"]:
-        lines.append(f"DRAINED BY SLURM_GUARD: {_nodes(report['drains'])} (times are UTC)")
-    for row in report["drains"]:
-        lines += _row(row, now, width)
-    if report["not_drained"]:
-        title = f"NOT DRAINED, THOUGH A FAULT CALLS FOR IT: {_nodes(report['not_drained'])}"
-        lines += ["", title] if lines else [f"{title} (times are UTC)"]
+    for title, rows in (
+        ("DRAINED BY SLURM_GUARD", [row for row in report["drains"] if is_ours(row)]),
+        ("DRAINED WITH A REASON OF SOMEBODY'S OWN", [row for row in report["drains"] if not is_ours(row)]),
+    ):
+        lines += _title(title, rows, lines)
+        for row in rows:
+            lines += _row(row, now, width)
+    lines += _title("NOT DRAINED, THOUGH A FAULT CALLS FOR IT", report["not_drained"], lines)
     for row in report["not_drained"]:
         lines += wrap(f"{row['node']}  {row['state'] or '?'}", width, "  ", "      ")
         for one in row["open_faults"]:
@@ -117,8 +119,19 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _nodes(rows: list[Any]) -> str:
-    return f"{len(rows)} node" + ("s" if len(rows) != 1 else "")
+def is_ours(row: dict[str, Any]) -> bool:
+    """True for a drain that is the guard's own, as far as that can be told."""
+    if row["ours"] is None:
+        return reasons.parse(row["reason"]) is not None
+    return bool(row["ours"])
+
+
+def _title(what: str, rows: list[Any], above: list[str]) -> list[str]:
+    """The title of a part with its count; the first one says whose times these are."""
+    if not rows:
+        return []
+    title = f"{what}: {len(rows)} node" + ("s" if len(rows) != 1 else "")
+    return ["", title] if above else [f"{title} (times are UTC)"]
 
 
 def _row(row: dict[str, Any], now: int, width: int) -> list[str]:

@@ -184,7 +184,7 @@ def _others(run: dict[str, Any], width: int) -> list[str]:
 
 
 def _until(one: dict[str, Any]) -> str:
-    return when(unix(one["closed"]))[5:16] if one["closed"] else "now"
+    return when(unix(one["closed"]))[5:16] if one["closed"] else "?"
 
 
 def _actions(run: dict[str, Any], width: int) -> list[str]:

@@ -51,7 +51,7 @@ def build(
     until = max(moment, state.last.ended) if until is None else until
     since = min(until, state.last.ended) - _WEEK_MS if since is None else since
     asked = slurm if slurm is not None else Slurm(problem="not asked")
-    trouble = Trouble(store, state)
+    trouble = Trouble(store, state, asked)
     how = trouble.drain() if asked.is_out(node) is not False else None
     return {
         "schema": SCHEMA,
@@ -65,7 +65,7 @@ def build(
         "next": _next(state, asked, plan),
         "guard": sentence(how.as_dict()) if how is not None else None,
         "guard_at": iso(how.at) if how is not None else None,
-        "open_faults": trouble.open_faults(asked.is_out(node)),
+        "open_faults": trouble.open_faults(),
         **_of_the_time(store, state, since, until),
     }
 

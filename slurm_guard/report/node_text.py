@@ -52,6 +52,8 @@ def _head(report: dict[str, Any], now: int, width: int) -> list[str]:
 def _slurm(report: dict[str, Any], now: int, width: int) -> list[str]:
     """Slurm's state of the node; where it was not asked, our own drain as it stands on record."""
     said, drain = report["slurm"], report["drained"]
+    if said is None and report["slurm_problem"] is None:
+        return wrap("Slurm: no such node in any partition, so it is not counted", width, "  ", "    ")
     if said is not None:
         since = unix(said["since"])
         reason = f" {said['reason']}" if said["reason"] else ""

@@ -23,6 +23,8 @@ SCHEMA = "1.0"
 WIDTH = 80
 #: A node without a run for so long is called silent.
 SILENT_MS = fleet.SILENCE_MS
+#: What a node is counted as, the gravest first.
+_KINDS = ("with open faults", "drained without one", "not judged in full", "silent", "clean")
 
 
 def build(
@@ -35,18 +37,21 @@ def build(
     """The state of all nodes on record, or of those named; `now` in milliseconds tells who is silent.
 
     `slurm` is what Slurm said of its nodes. Names that were asked for and are not on record are listed under
-    `not_on_record`, and so are Slurm's own nodes where all were asked for. Raises StoreError if the store
-    fails.
+    `not_on_record`, and so are Slurm's own nodes where all were asked for. Names on record that are none of
+    Slurm's nodes (taken out of slurm.conf, or a hook that was started by hand) are listed under
+    `not_in_slurm` and counted nowhere. Raises StoreError if the store fails.
     """
     asked = slurm if slurm is not None else Slurm(problem="not asked")
     wanted = None if names is None else list(names)
     moment = round(time.time() * 1000) if now is None else now
+    states = [one for one in fleet.node_states(store, wanted, cluster) if _is_node(one, asked)]
+    foreign = sorted({one.node for one in states if asked.lacks(one.node)})
     rows = [
         {**state_of(one, asked), "silent_ms": None if one.last is None else max(0, moment - one.last.ended)}
-        for one in fleet.node_states(store, wanted, cluster)
-        if _is_node(one, asked)
+        for one in states
+        if one.node not in foreign
     ]
-    known = {row["node"] for row in rows}
+    known = {one.node for one in states}
     return {
         "schema": SCHEMA,
         "kind": "nodes",
@@ -54,6 +59,7 @@ def build(
         "guard_version": __version__,
         "nodes": rows,
         "not_on_record": [n for n in dict.fromkeys(wanted or sorted(asked.nodes)) if n not in known],
+        "not_in_slurm": foreign,
         "slurm_problem": asked.problem or None,
         "totals": _totals(rows),
     }
@@ -89,10 +95,7 @@ def _is_quiet(row: dict[str, Any]) -> bool:
 
 def text(report: dict[str, Any], width: int = WIDTH) -> str:
     """One line per node that needs a look, the others folded; every line fits `width` columns."""
-    totals = report["totals"]
-    said = {("node" if one == "nodes" and n == 1 else one.replace("_", " ")): n for one, n in totals.items()}
-    summary = ", ".join(f"{count} {name}" for name, count in said.items() if count)
-    lines = wrap(summary or "No node is on record yet.", width)
+    lines = wrap(_summary(report), width)
     fine = [row for row in report["nodes"] if _is_fine(row)]
     rows = [
         (row["node"], row["status"], _slurm(row), _seen(row), _what(row))
@@ -111,9 +114,30 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
                 "",
                 *wrap(fold([row["node"] for row in some]), width, f"  {title} ({len(some)}): ", "    "),
             ]
-    if report["not_on_record"]:
-        lines += ["", *wrap(fold(report["not_on_record"]), width, "  not on record: ", "    ")]
+    for names, title in (
+        (report["not_on_record"], "not on record"),
+        (report["not_in_slurm"], "on record, but in no partition of Slurm's, so not counted"),
+    ):
+        if names:
+            lines += ["", *wrap(fold(names), width, f"  {title}: ", "    ")]
     return "\n".join(lines) + "\n"
+
+
+def _summary(report: dict[str, Any]) -> str:
+    """How many nodes there are, and of what kind: each node is counted once, by what is gravest."""
+    rows = report["nodes"]
+    if not rows:
+        other = report["not_on_record"] or report["not_in_slurm"]
+        return "None of these nodes is on record." if other else "No node is on record yet."
+    kinds = [_kind(row) for row in rows]
+    counts = [f"{kinds.count(kind)} {kind}" for kind in _KINDS if kind in kinds]
+    return f"{len(rows)} node{'' if len(rows) == 1 else 's'}: {', '.join(counts)}"
+
+
+def _kind(row: dict[str, Any]) -> str:
+    """What a node is counted as."""
+    fits = (bool(row["open_faults"]), row["drained"] is not None, not _is_fine(row), _is_silent(row), True)
+    return _KINDS[fits.index(True)]
 
 
 def _slurm(row: dict[str, Any]) -> str:
@@ -132,6 +156,6 @@ def _seen(row: dict[str, Any]) -> str:
 def _what(row: dict[str, Any]) -> str:
     faults = [f"{one['fault']} {one['device']}".strip() for one in row["open_faults"]]
     if not faults and row["drained"]:
-        return str(row["drained"]["reason"] or row["drained"]["fault"])
+        return f"none; drained: {row['drained']['reason'] or row['drained']['fault']}"
     more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
     return ", ".join(faults[:3]) + more or "-"

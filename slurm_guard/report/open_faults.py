@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from slurm_guard.core import reason as reasons
 from slurm_guard.core.policy import DRAIN_TIERS
 from slurm_guard.report.actions import events, sentence
 from slurm_guard.report.layout import iso, span, unix, when, wrap
@@ -13,7 +14,10 @@ from slurm_guard.store import fleet, queries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import Connection
+
     from slurm_guard.report.actions import Event
+    from slurm_guard.report.outlook import Slurm
     from slurm_guard.store import Store
     from slurm_guard.store.model import FindingRow, NodeState
 
@@ -34,81 +38,103 @@ def finding_of(one: FindingRow) -> dict[str, Any]:
 
 
 class Trouble:
-    """What is wrong with a node and what was done about it since it was last put back in service by us."""
+    """What is wrong with a node and what was done about it since it was last put back in service by us.
 
-    def __init__(self, store: Store, state: NodeState) -> None:
+    `slurm` is what Slurm said of its nodes, which counts for more than the records where it told.
+    """
+
+    def __init__(self, store: Store, state: NodeState, slurm: Slurm) -> None:
         self.state = state
+        told = slurm.nodes.get(state.node)
+        self.out = slurm.is_out(state.node)
+        #: The reason that stands in Slurm, None if it did not tell.
+        self.standing = None if told is None else reasons.strip_slurms_additions(told.reason)
         last = state.last.started if state.last is not None else 0
         with store.read() as connection:
             numbers = list(queries.node_numbers(connection, [state.node], state.cluster).values())
             since = last - _BACK_MS
             rows = queries.actions(connection, nodes=numbers, names=_ACTIONS, since=since, most=_MOST)
-            self._seen = (
+            seen = (
                 queries.findings(connection, nodes=numbers, since=since, most=_MOST)
                 if state.open_faults
                 else []
             )
-        self.done = _since_resume(events(rows))
+            found = events(rows)
+            resumed = [n for n, one in enumerate(found) if one.action == "resume" and one.outcome == "done"]
+            self.done = found[resumed[-1] + 1 :] if resumed else found
+            back = found[resumed[-1]].at if resumed else since
+            self._streaks = [
+                _streak(connection, fault, [one for one in seen if _same(one, fault) and one.at >= back])
+                for fault in state.open_faults
+            ]
 
     def drain(self) -> Event | None:
-        """The drain or refusal that took the node out of service, if that was us."""
-        return next((one for one in self.done if one.outcome == "done" and one.action != "resume"), None)
+        """The drain or refusal that took the node out of service, if that was us.
 
-    def open_faults(self, out: bool | None = None) -> list[dict[str, Any]]:
-        """The open faults with `since`, `times` (seen), `guard` (what it did, at `guard_at`) and `next`.
-
-        `out` says whether Slurm calls the node out of service, None if it did not tell.
+        Somebody may have put the node back and out again since: the reason that stands says whose it is.
         """
-        gravest_first = sorted(self.state.open_faults, key=lambda one: one.tier not in DRAIN_TIERS)
-        return [_one(self.state, fault, self._seen, self.done, out) for fault in gravest_first]
+        ours = [one for one in reversed(self.done) if one.outcome == "done" and one.action != "resume"]
+        return next((one for one in ours if self.standing is None or _stands(one, self.standing)), None)
+
+    def open_faults(self) -> list[dict[str, Any]]:
+        """The open faults with `since`, `times` (seen), `guard` (what it did, at `guard_at`) and `next`."""
+        pairs = zip(self.state.open_faults, self._streaks, strict=True)
+        gravest_first = sorted(pairs, key=lambda pair: pair[0].tier not in DRAIN_TIERS)
+        return [self._one(fault, streak) for fault, streak in gravest_first]
+
+    def _one(self, fault: FindingRow, streak: Sequence[FindingRow]) -> dict[str, Any]:
+        event = next((one for one in reversed(self.done) if _same(one, fault)), None)
+        guard, follows = _guard(self, fault, event)
+        oldest = streak[-1] if streak else fault
+        return {
+            **finding_of(fault),
+            "since": iso(oldest.at),
+            "times": len(streak),
+            "guard": guard,
+            "guard_at": iso(event.at) if event is not None else None,
+            "next": follows,
+        }
 
 
-def _since_resume(found: list[Event]) -> list[Event]:
-    """What was done since the node was last put back in service by us."""
-    resumed = [n for n, one in enumerate(found) if one.action == "resume" and one.outcome == "done"]
-    return found[resumed[-1] + 1 :] if resumed else found
+def _same(one: FindingRow | Event, fault: FindingRow) -> bool:
+    return (one.fault, one.device) == (fault.fault, fault.device)
 
 
-def _one(
-    state: NodeState, fault: FindingRow, seen: Sequence[FindingRow], done: list[Event], out: bool | None
-) -> dict[str, Any]:
-    streak = _streak([one for one in seen if (one.fault, one.device) == (fault.fault, fault.device)])
-    event = next(
-        (one for one in reversed(done) if (one.fault, one.device) == (fault.fault, fault.device)), None
-    )
-    guard, follows = _guard(state, fault, event, done, out)
-    oldest = streak[-1] if streak else fault
-    return {
-        **finding_of(fault),
-        "since": iso(oldest.at),
-        "times": len(streak),
-        "guard": guard,
-        "guard_at": iso(event.at) if event is not None else None,
-        "next": follows,
-    }
+def _stands(one: Event, standing: str) -> bool:
+    """True if a reason that stands is that of a drain of ours, if need be with a person's words behind it.
+
+    Slurm's own words stand where our refusal drained the node and our reason could not be written.
+    """
+    if one.action == "refuse" and standing.lower() == "prolog error":
+        return True
+    return bool(one.reason) and (standing + " ").startswith(f"{one.reason} ")
 
 
-def _streak(seen: list[FindingRow]) -> list[FindingRow]:
-    """The sightings of a fault, newest first, back to where it was not seen for long."""
+def _streak(connection: Connection, fault: FindingRow, seen: list[FindingRow]) -> list[FindingRow]:
+    """The sightings of a fault, newest first, back to where it was not seen for long or its check passed."""
     for number, (one, earlier) in enumerate(pairwise(seen), 1):
         if one.at - earlier.at > _APART_MS:
-            return seen[:number]
-    return seen
+            seen = seen[:number]
+            break
+    if fault.event or not seen:
+        return seen  # no later run sees an event again
+    passed = queries.last_pass(connection, fault.node_id, fault.check, seen[-1].at, seen[0].at)
+    return [one for one in seen if passed is None or one.at > passed]
 
 
-def _guard(
-    state: NodeState, fault: FindingRow, event: Event | None, done: list[Event], out: bool | None
-) -> tuple[str, str | None]:
+def _guard(trouble: Trouble, fault: FindingRow, event: Event | None) -> tuple[str, str | None]:
     """What the guard did about a fault, and what happens next; None where the node's own outlook says it."""
+    state, done = trouble.state, trouble.done
     if fault.tier not in DRAIN_TIERS:
         return f"recorded only: tier {fault.tier or 'NOTE'} is never drained for", None
     by_hand = f"`sguard drain {state.node} {fault.fault}" + (
         f" --device {fault.device}`" if fault.device else "`"
     )
     if event is not None:
-        return sentence(event.as_dict()), _after(event, by_hand, out)
-    if state.drained_by is not None and out is not False:
-        return f"nothing more: the node is drained already, {state.drained_by.reason}", None
+        return sentence(event.as_dict()), _after(event, by_hand, trouble.out)
+    if trouble.out or (state.drained_by is not None and trouble.out is None):
+        reason = trouble.standing or (state.drained_by.reason if state.drained_by is not None else "")
+        return f"nothing more: the node is drained already, {reason or 'without a reason'}", None
     if done:
         graver = f"{done[-1].fault} {done[-1].device}".strip()
         return f"nothing more: one drain is enough for a node, and it is asked for {graver}", None
@@ -149,5 +175,5 @@ def fault_lines(one: dict[str, Any], now: int, width: int, indent: str, *, guard
         at = f"{when(unix(one['guard_at']), date=False)} " if one["guard_at"] else ""
         lines += wrap(f"guard: {at}{one['guard']}", width, more, more + "  ")
         lines += wrap(f"next: {one['next']}", width, more, more + "  ") if one["next"] else []
-    lines += wrap(f"repair: {one['remedy']}", width, more, more + "  ") if one["remedy"] else []
+    lines += wrap(f"remedy: {one['remedy']}", width, more, more + "  ") if one["remedy"] else []
     return lines

@@ -29,6 +29,10 @@ class Slurm:
         """True if Slurm answered."""
         return not self.problem
 
+    def lacks(self, name: str) -> bool:
+        """True if Slurm named its nodes and this is none of them."""
+        return bool(self.nodes) and name not in self.nodes
+
     def is_out(self, name: str) -> bool | None:
         """Is a node out of service, whoever did it? None if Slurm did not tell."""
         node = self.nodes.get(name)
@@ -70,7 +74,15 @@ def look(plan: Plan, node: str, slurm: SlurmNode | None, known: KnownNode | None
         return Drained(node, slurm.reason, since, True, str(slurm), _next(plan, slurm.reason, known))
     if written is None and not states.counts_against_budget(slurm):
         return None
-    return Drained(node, slurm.reason, since, False, str(slurm), f"left to its owner: {mine.why}")
+    return Drained(node, slurm.reason, since, False, str(slurm), _left(node, slurm, mine.why))
+
+
+def _left(node: str, slurm: SlurmNode, why: str) -> str:
+    """What becomes of a drain that is not ours, or no longer."""
+    cure = (
+        f"; whoever did it ends it: `scontrol update nodename={node} state=resume`" if slurm.drained else ""
+    )
+    return f"left alone: {why}{cure}"
 
 
 def _next(plan: Plan, reason: str, known: KnownNode | None) -> str:

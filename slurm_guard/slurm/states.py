@@ -106,7 +106,7 @@ def is_drained_by_us(
     if text in REFUSALS:
         return _own_refusal(node, owners, refused_at)
     if not reason.is_ours_unchanged(text, written):
-        edited = f"; {written!r} is on record" if written else ""
+        edited = f"; {written!r} is on record" if written and written != text else ""
         return Answer(False, f"{node.name} is drained with a reason that is not ours: {text[:80]!r}{edited}")
     if not _set_by(node, owners):
         return Answer(False, f"{node.name}'s reason was set by {_setter(node)}, who is not one of ours")

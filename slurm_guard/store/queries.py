@@ -180,6 +180,15 @@ def first_run(connection: Connection, nodes: Sequence[int], since: int, until: i
     return found
 
 
+def last_pass(connection: Connection, node: int, check: str, since: int, until: int) -> int | None:
+    """When the last run of a node within [since, until] began in which a check passed."""
+    named = (" " + _passed.c.names + " ").contains(f" {check} ", autoescape=True)
+    query = select(_runs.c.started).join(_passed, _passed.c.id == _runs.c.passed)
+    query = query.where(_runs.c.node_id == node, at(_runs.c.started, since, until), named)
+    found: int | None = connection.scalar(query.order_by(_runs.c.started.desc()).limit(1))
+    return found
+
+
 def longest_silence(connection: Connection, node: int, start: int, end: int) -> tuple[int, int]:
     """The longest time within [start, end] in which no run of a node began."""
     where = (_runs.c.node_id == node, _runs.c.kind == "run", at(_runs.c.started, start, end))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from slurm_guard.core.plan import Plan
 from slurm_guard.engine import faults, files
 from tests.unit.cli.slurm_stub import StubGateway, drained, idle
 
-CHECKS = ("gpu_xid", "ib_link", "fs_mounts")
+CHECKS = ("gpu_xid", "ib_link", "fs_mounts", "nvml")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,9 @@ CHECKS = ("gpu_xid", "ib_link", "fs_mounts")
         (['$(reboot) "now"\n'], "", ("(reboot) now", "", "")),
         (["maintenance"], "", ("maintenance", "", "")),
         (["ib_link.", "is", "down"], "", ("ib_link. is down", "", "")),
+        (["ib_link", "is", "down"], "", ("ib_link is down", "", "")),
+        (["nvml", "hangs"], "", ("nvml hangs", "", "")),
+        (["gpu_xid.79"], "gpu33", ("SG:gpu_xid.79 gpu33", "gpu_xid.79", "gpu33")),
         (["gpu_xid.998"], "gpu0", ("SG:gpu_xid.998 gpu0", "gpu_xid.998", "gpu0")),
     ],
 )
@@ -54,11 +58,19 @@ def test_what_a_command_line_means(words: list[str], device: str, expected: tupl
         (["fs_mounts.hugn"], "/scratch", "did you mean fs_mounts.hung?"),
         (["ib_link.frobnicated", "again"], "", "`sguard check show ib_link` lists them"),
         (["replace", "fan"], "gpu3", "has no device"),
+        (["fs_mounts.hung", "scratch"], "", "`fs_mounts.hung --device scratch`"),
+        (["gpu_xid.79 gpu3 since noon"], "", "`gpu_xid.79 --device gpu3`"),
+        (["ib_link", "mlx5_0/1"], "", "`ib_link --device mlx5_0/1`"),
+        (["gpu_xid.79"], "gpu33", "gpu0 to gpu7"),
+        (["gpu_xid.79"], "gpu8/mig1", "gpu0 to gpu7"),
+        (["fs_mounts.hung"], "scratch", "expected the path of a mount, e.g. /scratch"),
+        (["fs_mounts.hung"], "/scrtach", "no such mount; /scratch, /local"),
     ],
 )
 def test_what_is_refused_before_slurm_is_asked(words: list[str], device: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        actions.wanted(words, device, CHECKS)
+    expected = {"gpus": 8, "mounts": [{"path": "/scratch"}, {"path": "/local"}]}
+    with pytest.raises(ValueError, match=re.escape(said)):
+        actions.wanted(words, device, CHECKS, expected)
 
 
 @given(st.lists(st.text(max_size=60), max_size=4), st.text(max_size=20))

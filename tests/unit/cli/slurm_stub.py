@@ -49,12 +49,12 @@ class StubGateway(Gateway):
             raise SlurmRefusedError(f"sinfo: Invalid node name specified {name}")
         return found[0]
 
-    def drain(self, name: str, reason: str, deadline: float = 3.0) -> None:
+    def drain(self, name: str, reason: str, deadline: float = 3.0, comment: str | None = None) -> None:
         self._called()
         self.written.append(("drain", name, reason))
         self.known[name] = drained(name, reason)
 
-    def resume(self, name: str, deadline: float = 3.0) -> None:
+    def resume(self, name: str, deadline: float = 3.0, comment: str | None = None) -> None:
         self._called()
         self.written.append(("resume", name, ""))
         self.known[name] = idle(name)
@@ -119,12 +119,14 @@ def run_record(node: str, *findings: dict[str, Any], ago_s: float = 60.0, **fiel
     return {**record, **fields}
 
 
-def action(kind: str, fault: str, device: str, outcome: str = "done", ago_s: float = 50.0) -> dict[str, Any]:
+def action(
+    kind: str, fault: str, device: str, outcome: str = "done", ago_s: float = 50.0, **fields: Any
+) -> dict[str, Any]:
     """An action as it stands in a record."""
     reason = f"SG:{fault} {device}".strip()
     return {
         "action": kind, "fault": fault, "device": device, "reason": reason, "outcome": outcome,
-        "why": "tier DRAIN", "at": iso(time.time() - ago_s), "calls": 2,
+        "why": "tier DRAIN", "at": iso(time.time() - ago_s), "calls": 2, **fields,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_guard.cli.main import main
 from slurm_guard.core.errors import SlurmRefusedError, SlurmUnreachableError
-from tests.unit.cli.slurm_stub import action, drained, finding, put, run_record
+from tests.unit.cli.slurm_stub import action, drained, finding, put, put_plan, run_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +120,26 @@ def test_a_node_in_service_is_not_resumed_and_nothing_is_on_record(
     assert capsys.readouterr().out == "nothing to do: n2 is IDLE: not drained, nothing to resume\n"
     assert run(root, "drains", "--history", "--json") == 0
     assert json.loads(capsys.readouterr().out)["history"] == []
+
+
+def test_somebody_else_s_drain_names_the_command_that_ends_it(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.known["n2"] = drained("n2", "bad fan", "alice")
+    assert run(root, "resume", "n2") == 16
+    said = " ".join(capsys.readouterr().err.split())
+    assert "drained with a reason that is not ours: 'bad fan'" in said
+    assert "`scontrol update nodename=n2 state=resume`" in said
+
+
+def test_a_device_is_compared_with_what_the_node_s_class_has(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = {"class": "2xT4", "expected": {"gpus": 2}}
+    put_plan(root, profiles=[profile], nodes={"n2": 0})
+    assert run(root, "drain", "n2", "gpu_xid.79", "--device", "gpu2") == 2
+    assert "gpu0 to gpu1" in capsys.readouterr().err
+    assert run(root, "drain", "n1", "gpu_xid.79", "--device", "gpu2") == 0
 
 
 def test_what_was_done_by_hand_is_on_record(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.cli.asking import DOWN, LOST, answer, lose_gpu, run
-from tests.unit.cli.slurm_stub import action, drained, idle, put, put_plan, run_record
+from tests.unit.cli.slurm_stub import action, drained, finding, idle, put, put_plan, run_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +70,108 @@ def test_drains_on_record_that_slurm_does_not_confirm(
     assert "without Slurm's own states" in captured.err
 
 
+def test_a_text_of_one_s_own_is_no_drain_of_the_guard_s(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = action("drain", "", "", ago_s=30, reason="my fan")
+    put(root, run_record("n1", ago_s=60), run_record("n1", ago_s=29, actions=[mine]))
+    slurm.known["n1"] = drained("n1", "my fan")
+    assert run(root, "drains") == 1
+    page = capsys.readouterr().out
+    assert page.startswith(
+        "No node is drained by slurm_guard.\nDRAINED WITH A REASON OF SOMEBODY'S OWN: 1 node"
+    )
+    assert page.count("'my fan'") == 1
+    assert "`scontrol update nodename=n1 state=resume`" in " ".join(page.split())
+    assert run(root, "nodes") == 1
+    page = capsys.readouterr().out
+    assert page.startswith("1 node: 1 drained without one\n")
+    assert "none; drained: my fan" in page
+    slurm.error = DOWN
+    assert run(root, "drains") == 1
+    assert "DRAINED BY SLURM_GUARD" not in capsys.readouterr().out
+
+
+def test_a_drain_that_a_later_one_replaced_is_not_credited(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = action("drain", "", "", ago_s=900, reason="my fan")
+    put(root, run_record("n2", ago_s=899, actions=[mine]))
+    lose_gpu(root)
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    (one,) = answer(capsys, root, 1, "drains")["drains"]
+    assert one["guard"] == 'healthcheck drained n2 "SG:gpu_count.lost gpu3"'
+    assert answer(capsys, root, 1, "node", "n2")["guard"] == one["guard"]
+    slurm.known["n2"] = drained("n2", "bad fan", "alice")
+    (one,) = answer(capsys, root, 1, "drains")["drains"]
+    assert (one["guard"], one["ours"]) == (None, False)
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3 T-9", "alice")
+    (one,) = answer(capsys, root, 1, "drains")["drains"]
+    assert one["guard"] == 'healthcheck drained n2 "SG:gpu_count.lost gpu3"'
+    slurm.error = DOWN
+    (one,) = answer(capsys, root, 1, "drains")["drains"]
+    assert one["guard"] == 'healthcheck drained n2 "SG:gpu_count.lost gpu3"'
+
+
+def test_a_refusal_s_drain_that_slurm_words_itself_is_credited(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = finding(*LOST)
+    refused = action("refuse", *LOST, ago_s=30, job_id=9)
+    put(root, run_record("n2", lost, ago_s=31, actions=[refused]))
+    slurm.known["n2"] = drained("n2", "Prolog error")
+    (one,) = answer(capsys, root, 1, "drains")["drains"]
+    assert "refused job 9" in one["guard"]
+
+
+def test_since_is_told_from_the_new_break(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def since() -> tuple[int, str]:
+        (fault,) = answer(capsys, root, 1, "node", "n2")["open_faults"]
+        return fault["times"], fault["since"]
+
+    put(root, *(run_record("n2", finding(*LOST), ago_s=ago) for ago in (1800, 1500, 1200)))
+    assert since()[0] == 3
+    put(root, run_record("n2", ago_s=900, passed=["gpu_count"]), run_record("n2", finding(*LOST), ago_s=600))
+    times, began = since()
+    assert times == 1
+    put(root, run_record("n2", finding(*LOST), ago_s=300))
+    assert since() == (2, began)
+    put(root, run_record("n2", ago_s=200, actions=[action("resume", *LOST, ago_s=200)]))
+    put(root, run_record("n2", finding(*LOST), ago_s=100))
+    assert since()[0] == 1
+
+
+def test_an_event_stays_open_since_it_happened(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xid = finding("gpu_xid.79", "gpu3", event=True)
+    put(root, run_record("n2", xid, ago_s=1800), run_record("n2", ago_s=900, passed=["gpu_xid"]))
+    put(root, run_record("n2", xid, ago_s=600))
+    (fault,) = answer(capsys, root, 1, "node", "n2")["open_faults"]
+    assert fault["times"] == 2
+
+
+def test_what_is_no_node_of_slurm_s_is_neither_counted_nor_missed(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1", ago_s=60))
+    lose_gpu(root, "vm")
+    assert run(root, "nodes") == 0
+    page = capsys.readouterr().out
+    assert page.startswith("1 node: 1 clean\n")
+    assert "in no partition of Slurm's, so not counted: vm" in page
+    found = answer(capsys, root, 0, "nodes")
+    assert (found["not_in_slurm"], [one["node"] for one in found["nodes"]]) == (["vm"], ["n1"])
+    assert answer(capsys, root, 0, "drains")["not_drained"] == []
+    assert run(root, "node", "vm") == 1
+    assert "no such node in any partition" in capsys.readouterr().out
+    slurm.error = DOWN
+    assert run(root, "nodes") == 1
+    assert capsys.readouterr().out.startswith("2 nodes: 1 with open faults, 1 clean")
+
+
 def test_drains_of_some_nodes_only(
     root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,7 +190,7 @@ def test_drains_that_were_only_observed_are_counted(
     assert run(root, "drains") == 0
     assert capsys.readouterr().out == (
         "No node is drained by slurm_guard.\n"
-        "2 nodes would have been in the last 7 days (observe mode): see --history\n"
+        "2 nodes would have been drained in the last 7 days (mode observe): see --history\n"
     )
 
 

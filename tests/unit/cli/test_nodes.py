@@ -61,7 +61,7 @@ def test_healthy_nodes_end_with_0(root: Path, slurm: StubGateway, capsys: pytest
         (["-w", "n[1-2]"], (["n1"], ["n2"])),
         (["-p", "main"], (["n1"], ["n10", "n2"])),
         (["-p", "main", "-w", "n10,n77"], ([], ["n10"])),
-        (["-w", "n77"], ([], ["n77"])),
+        (["-w", "n10,n77"], ([], ["n10", "n77"])),
         (["-w", "n1", "-M", "lab"], (["n1"], [])),
     ],
 )
@@ -75,6 +75,46 @@ def test_choosing_nodes(
     put(root, run_record("n1"))
     found = answer(capsys, root, 0, "nodes", *options)
     assert ([one["node"] for one in found["nodes"]], found["not_on_record"]) == expected
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_names_that_nobody_knows_are_no_healthy_nodes(
+    is_down: bool, root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"))
+    slurm.error = DOWN if is_down else None
+    assert run(root, "nodes", "-w", "zz,n7") == 20
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "-w zz,n7: no run of such a node is on record" in captured.err
+    assert ("Slurm knows none of them" in captured.err) != is_down
+
+
+def test_known_names_without_a_run_are_told_as_such(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"))
+    assert run(root, "nodes", "-w", "n10") == 0
+    assert capsys.readouterr().out == "None of these nodes is on record.\n\n  not on record: n10\n"
+
+
+def test_each_node_is_counted_once(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"), run_record("n10", ago_s=9000))
+    lose_gpu(root)
+    slurm.known["n2"] = drained("n2", "SG:gpu_count.lost gpu3")
+    assert run(root, "nodes") == 1
+    assert capsys.readouterr().out.startswith("3 nodes: 1 with open faults, 1 silent, 1 clean\n")
+
+
+def test_another_cluster_s_nodes_are_not_compared_with_this_slurm_s(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"), run_record("m1", cluster="annex"))
+    found = answer(capsys, root, 0, "nodes", "-M", "annex")
+    assert ([one["node"] for one in found["nodes"]], found["not_in_slurm"]) == (["m1"], [])
+    assert "lab's and not annex's" in found["slurm_problem"]
 
 
 def test_choices_that_mean_nothing(

@@ -202,4 +202,4 @@ def test_a_large_job_stays_readable(tmp_path: Path) -> None:
 def test_one_node_is_not_called_nodes(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.sqlite") as store:
         ingest(store, [parse(json.dumps(stories.a_healthy_job()[0]).encode())])
-        assert nodes.text(nodes.build(store, now=ms(1))).startswith("1 node, 1 clean\n")
+        assert nodes.text(nodes.build(store, now=ms(1))).startswith("1 node: 1 clean\n")
