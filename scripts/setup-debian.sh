@@ -11,9 +11,9 @@ set -euo pipefail
 
 readonly POLICY=${DPKG_ROOT:-}/usr/sbin/policy-rc.d
 PACKAGES_python="python3-venv"
-PACKAGES_cluster="slurmctld slurmd slurm-client munge gcc libc6-dev procps"
+PACKAGES_cluster="slurmctld slurmd slurm-client munge openssh-server gcc libc6-dev procps"
 PACKAGES_accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server"
-UNITS="munge slurmctld slurmd slurmdbd mariadb"
+UNITS="munge slurmctld slurmd slurmdbd mariadb ssh"
 
 missing_packages() { # PACKAGE...
     local name
@@ -64,7 +64,7 @@ disable_units() { # PACKAGE...
     command -v systemctl >/dev/null || return 0
     for unit in $UNITS; do
         case " $* " in
-            *" $unit "* | *" $unit-server "*) systemctl --quiet disable "$unit" >/dev/null 2>&1 || true ;;
+            *" $unit "* | *" $unit-server "* | *" open$unit-server "*) systemctl --quiet disable "$unit" >/dev/null 2>&1 || true ;;
         esac
     done
 }

@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry("check", "app", "List, explain and run health checks."),
     "policy": Entry("policy", "app", "Show and try what is done for which fault."),
     "ingest": Entry("ingest", "ingest", "Take run records of one or many nodes into the store."),
+    "collect": Entry("collect", "collect", "Fetch the records of nodes by SSH into this host's store."),
     "ship": Entry("ship", "ship", "Send this node's records to the collector now, and fetch its plan."),
     "serve": Entry("serve", "serve", "Take the records of all nodes, and give them their plan."),
     "config": Entry("config", "app", "Check, show and apply the configuration."),

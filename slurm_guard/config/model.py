@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from slurm_guard.config.collect import Collect
 from slurm_guard.config.fields import (
     AbsolutePath,
     Addresses,
@@ -196,6 +197,7 @@ class Config(Section):
     collector: Collector = Collector()
     policy: dict[str, Tier] = {}
     checks: dict[str, dict[str, Any]] = {}
+    collect: Collect = Collect()
     classes: list[NodeClass] = Field(default=[], alias="class")
     rules: list[Rule] = Field(default=[], alias="rule")
     modes: list[ModeRule] = Field(default=[], alias="mode")
@@ -215,6 +217,7 @@ TABLES: dict[tuple[str, ...], type[Section]] = {
     ("collector",): Collector,
     ("class",): NodeClass,
     ("class", "mounts"): Mount,
+    ("collect",): Collect,
     ("rule",): Rule,
     ("rule", "escalate"): Escalate,
     ("mode",): ModeRule,

@@ -101,3 +101,19 @@ class CollectorError(GuardError):
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
+
+
+class RemoteError(GuardError):
+    """A node was not reached by SSH, or did not answer as `sguard collect` expects; its records stay there.
+
+    `why` is the same for all nodes that fail alike, `remedy` says what to do, `detail` is what concerns this
+    one node alone, such as its key.
+    """
+
+    exit_code = 24
+
+    def __init__(self, why: str, remedy: str = "", detail: str = "") -> None:
+        super().__init__(why)
+        self.why = why
+        self.remedy = remedy
+        self.detail = detail

@@ -10,6 +10,7 @@ from slurm_guard.engine import files
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 MOST_LINES = 1000
 MOST_BYTES = 4 << 20
@@ -37,6 +38,23 @@ class Batch:
         self.ids.append(run_id)
         self.paths[run_id] = path
         self.size += len(content) + 1
+
+    def take_refused(self, refused: list[Any]) -> list[tuple[str, str]]:
+        """(path, why) of the records that the other side refused, which leave `paths`.
+
+        `refused` is its list of objects with `run_id`, or `line` (from 1) where it could not tell that.
+        """
+        found = []
+        for one in refused:
+            if not isinstance(one, dict):
+                continue
+            run_id, line, why = one.get("run_id"), one.get("line"), one.get("why")
+            if not isinstance(run_id, str) and type(line) is int and 1 <= line <= len(self.ids):
+                run_id = self.ids[line - 1]
+            path = self.paths.pop(run_id, None) if isinstance(run_id, str) else None
+            if path is not None:
+                found.append((path, why if isinstance(why, str) and why else "refused without a reason"))
+        return found
 
 
 def take(paths: list[str], most_lines: int, aside: Callable[[str, str], None]) -> Batch:

@@ -176,7 +176,7 @@ class Shipment:
                 files.remove(path)
                 settled += 1
         self.done.acknowledged += settled
-        for path, why in _refused(batch, _list(answer.get("refused"))):
+        for path, why in batch.take_refused(_list(answer.get("refused"))):
             self._aside(path, why)
             settled += 1
         if not settled:
@@ -194,21 +194,6 @@ def hand_over(places: Places, run_ids: set[str]) -> list[str]:
         if request["kind"] == "drain" and request.get("run_id") in run_ids:
             requests.drop(places, request)
             found.append(str(request["run_id"]))
-    return found
-
-
-def _refused(batch: Batch, refused: list[Any]) -> list[tuple[str, str]]:
-    """(path, why) of the records that were refused, by run id, or by line (from 1) where that is not told."""
-    found = []
-    for one in refused:
-        if not isinstance(one, dict):
-            continue
-        run_id, line = one.get("run_id"), one.get("line")
-        if not isinstance(run_id, str) and type(line) is int and 1 <= line <= len(batch.ids):
-            run_id = batch.ids[line - 1]
-        path = batch.paths.pop(run_id, None) if isinstance(run_id, str) else None
-        if path is not None:
-            found.append((path, _text(one.get("why")) or "refused without a reason"))
     return found
 
 
