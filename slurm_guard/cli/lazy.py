@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "drain": Entry("drain", "drain", "Drain a node, never overwriting anybody else's reason."),
     "resume": Entry("resume", "resume", "Return a node that slurm_guard drained to service."),
+    "ready": Entry("ready", "ready", "Say whether this node is fit for jobs, before slurmd starts."),
     "check": Entry("check", "app", "List, explain and run health checks."),
     "policy": Entry("policy", "app", "Show and try what is done for which fault."),
     "ingest": Entry("ingest", "ingest", "Take run records of one or many nodes into the store."),
