@@ -88,23 +88,31 @@ class CommandGateway(Gateway):
         return found if wanted is None else [node for node in found if node.name in wanted]
 
     def addresses(self, deadline: float = DEADLINE_S) -> dict[str, tuple[str, str]]:
-        """NodeAddr and NodeHostName of every node, by NodeName, from one call; nodes in no partition too."""
-        text, _ = self._ask("scontrol", ["show", "node", "-a", "-o"], deadline)
-        found = parse_text.addresses(text)
+        """NodeAddr and NodeHostName of every node, by NodeName, from one call; nodes in no partition too.
+
+        Where a node's comment or reason imitates a line of the answer, a second call tells what is true.
+        """
+        found = parse_text.addresses(self._ask("scontrol", ["show", "node", "-a", "-o"], deadline)[0])
+        if found is None:
+            token = _token()
+            columns = _columns(parse_text.ADDRESS_FIELDS, token)
+            text, _ = self._ask("sinfo", ["--local", "-a", "-N", "-h", "-O", columns], deadline)
+            found = parse_text.listed_addresses(text, token)
         if not found:
             raise SlurmError("scontrol told of no node's address; expected every node of the cluster")
         return found
 
-    def drain(self, name: str, reason: str, deadline: float = DEADLINE_S) -> None:
+    def drain(self, name: str, reason: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
         """See Gateway. The reason is cleaned; one node a call, as Slurm drains half of a bad list."""
         text = reasons.clean(reason)
         if not text:
             raise SlurmError(f"no drain of {name} without a reason; got {reason[:80]!r}")
-        self._update([f"nodename={plain_node_name(name)}", "state=drain", f"reason={text}"], deadline)
+        changes = [f"nodename={plain_node_name(name)}", "state=drain", f"reason={text}"]
+        self._update([*changes, *_comment(comment)], deadline)
 
-    def resume(self, name: str, deadline: float = DEADLINE_S) -> None:
+    def resume(self, name: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
         """See Gateway."""
-        self._update([f"nodename={plain_node_name(name)}", "state=resume"], deadline)
+        self._update([f"nodename={plain_node_name(name)}", "state=resume", *_comment(comment)], deadline)
 
     def job(self, job_id: int | str, deadline: float = DEADLINE_S) -> JobInfo | None:
         """See Gateway. Slurm forgets a job MinJobAge seconds after its end."""
@@ -181,6 +189,10 @@ class CommandGateway(Gateway):
         raise SlurmUnreachableError(
             f"{program} is not in {', '.join(FOLDERS)}; set slurm.programs in the configuration"
         )
+
+
+def _comment(text: str | None) -> list[str]:
+    return [] if text is None else [f"comment={reasons.clean(text, _LONGEST_COMMENT)}"]
 
 
 def _judge(program: str, answer: command.Reply) -> None:

@@ -20,6 +20,7 @@ from slurm_guard.engine.ship import Shipped
 from tests.unit.store.factory import action, finding, run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+ADDRESSES = '[collector.addresses]\n"n[1-64]" = ["127.0.0.0/8"]'
 
 
 def free_port() -> int:
@@ -33,7 +34,7 @@ def free_port() -> int:
 class Head:
     """The admin host: configuration and plan of a cluster `lab` below a folder, and its collector."""
 
-    def __init__(self, root: Path, munge_socket: str, more: str = "") -> None:
+    def __init__(self, root: Path, munge_socket: str, more: str = "", addresses: str = ADDRESSES) -> None:
         self.root = root
         self.places = Places(str(root))
         self.port = free_port()
@@ -42,7 +43,7 @@ class Head:
         (root / "etc/slurm-guard/slurm-guard.toml").write_text(
             f'cluster = "lab"\n[collector]\nurl = "http://127.0.0.1:{self.port}"\n'
             f'listen = "127.0.0.1:{self.port}"\nmunge_socket = "{munge_socket}"\njitter_s = 0\n{more}\n'
-            '[collector.addresses]\n"n[1-64]" = ["127.0.0.0/8"]\n'
+            f"{addresses}\n"
         )
         self.sguard("config", "apply")
 
