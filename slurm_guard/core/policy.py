@@ -178,8 +178,11 @@ def _act(
     if hook == "prolog":
         action, why = _in_prolog(finding, tier, own, history, how.action)
     mode = plan.mode(finding.check, action)
-    if action == "refuse" and mode != "enforce" and plan.mode(finding.check, "drain") == "enforce":
-        action, mode, why = "drain", "enforce", f"{why}; refuse is in {mode}"
+    to_drain = plan.mode(finding.check, "drain")
+    if action == "refuse" and (mode == "off" or (mode == "observe" and to_drain == "enforce")):
+        action, mode, why = "drain", to_drain, f"{why}; refuse is in {mode}"
+    if mode == "off":
+        return Decision("tell", finding, tier, mode, f"{why}; the mode of {action} is off")
     return Decision(action, finding, tier, mode, why)
 
 

@@ -19,6 +19,7 @@ _NO_RECORD = (
     "(without PrologFlags=Alloc a prolog runs only where a step starts)"
 )
 _NO_PROLOG = "the prolog did not run, the node rebooted since, or its record has not been ingested"
+_NO_END = "the job still runs there, or its epilog has not been ingested"
 _NO_EPILOG = "the node went down before its epilog, or its record has not been ingested"
 
 
@@ -27,7 +28,8 @@ class Missing:
     """Something that is not on record.
 
     `gap` is True if a whole run is missing: `what` is then prolog, epilog or all. Else runs of the `hooks`
-    saw only a part: `what` is between, or a source of facts; or `checks` could not judge some `devices`.
+    saw only a part, or an epilog cannot be there yet: `what` is between, epilog, or a source of
+    facts; or `checks` could not judge some `devices`.
     """
 
     node: str
@@ -53,8 +55,8 @@ def missing_runs(run: JobRun, told: Told, expected: Iterable[str]) -> list[Missi
 def _of_share(share: NodeShare, ended: bool) -> Iterator[Missing]:
     if share.prolog is None:
         yield Missing(share.node, "prolog", _NO_PROLOG)
-    if share.epilog is None and ended:
-        yield Missing(share.node, "epilog", _NO_EPILOG)
+    if share.epilog is None:
+        yield Missing(share.node, "epilog", _NO_EPILOG if ended else _NO_END, gap=ended)
     silent = _silent(share)
     if silent:
         yield Missing(share.node, "between", silent, gap=False)

@@ -12,6 +12,7 @@ from slurm_guard.store.record import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from slurm_guard.store.model import FindingRow, JobRun, NodeShare, RunRow
 
@@ -151,6 +152,9 @@ def _refused_for(run: RunRow, finding: FindingRow) -> bool:
 def _let_in(run: RunRow | None, finding: FindingRow) -> str:
     """Why a prolog that saw this fault let its job start, as far as that is on record."""
     saw = "the prolog saw it before the job began"
+    decided = (
+        next((one for one in run.decisions if _is_about(one, finding)), None) if run is not None else None
+    )
     for one in run.answers if run is not None else ():
         if (one.fault, one.device) != (finding.fault, finding.device) or one.action not in _DRAINS:
             continue
@@ -160,16 +164,30 @@ def _let_in(run: RunRow | None, finding: FindingRow) -> str:
             word = "refused the job" if one.action == "refuse" else "drained the node"
             return f"{saw} and would have {word}, but its mode is observe: the job was let in"
         if one.action == "drain" and one.outcome == "done":
-            return f"{saw}, drained the node and let the job run ({_reason_to_drain(run, finding)})"
-    return f"{saw}, and let it run"
+            return f"{saw}, drained the node and let the job run ({_reason_to_drain(decided)})"
+    return f"{saw}, and let it run: {_reason_to_tell(finding, decided)}"
 
 
-def _reason_to_drain(run: RunRow | None, finding: FindingRow) -> str:
+def _is_about(decision: dict[str, Any], finding: FindingRow) -> bool:
+    return (decision.get("fault"), decision.get("device") or "") == (finding.fault, finding.device)
+
+
+def _reason_to_drain(decided: dict[str, Any] | None) -> str:
     """Why the fault called for a drain and not for a refusal, in the words of the decision."""
-    for one in run.decisions if run is not None else ():
-        if (one.get("fault"), one.get("device") or "") == (finding.fault, finding.device):
-            return str(one.get("why") or "").partition("; ")[2] or "it does not refuse"
-    return "it does not refuse"
+    return str((decided or {}).get("why") or "").partition("; ")[2] or "it does not refuse"
+
+
+def _reason_to_tell(finding: FindingRow, decided: dict[str, Any] | None) -> str:
+    """Why nothing was done: the decision's own words, a graver fault that was acted on, or the tier."""
+    if decided is not None and decided.get("action") not in _DRAINS:
+        return str(decided.get("why") or "no reason is on record")
+    if decided is not None:
+        why = str(decided.get("why") or "").partition("; ")[2]
+        word = f"it called for a {'drain' if decided.get('action') == 'drain' else 'refusal'}"
+        return f"{word}, and another fault came first" + (f" ({why})" if why else "")
+    if finding.status == WARN:
+        return "a warning is never acted on"
+    return "no decision about it is on record"
 
 
 def _weigh_phase(one: Evidence, share: NodeShare, before: set[tuple[str, str]]) -> None:

@@ -190,7 +190,7 @@ def tell(door: Gateway, request: dict[str, Any]) -> Outcome:
         written = door.set_admin_comment(request["job_id"], request["text"], deadline=_CALL_S)
         return Outcome(
             "done" if written else "held",
-            "" if written else "the job has an admin comment",
+            "" if written else "Slurm no longer knows the job, or it has an admin comment already",
             door.calls - before,
         )
     except SlurmError as error:

@@ -201,12 +201,14 @@ def _actions(run: dict[str, Any], width: int) -> list[str]:
 def _coverage(coverage: dict[str, Any], width: int) -> list[str]:
     if coverage["complete"]:
         return wrap("Complete: every run of every node is on record and saw what it should.", width, "  ")
-    lines = [] if coverage["missing"] else ["  Every run of every node is on record."]
+    waits = [one for one in coverage["partial"] if one["what"] == "epilog"]
+    lines = [] if coverage["missing"] or waits else ["  Every run of every node is on record."]
     rows = [
         ("missing", one, f"{_WHAT.get(one['what'], one['what'])}: {one['why']}")
         for one in coverage["missing"]
     ]
-    rows += [("partly seen", one, _partly(one)) for one in coverage["partial"]]
+    rows += [("not on record yet", one, f"epilog: {one['why']}") for one in waits]
+    rows += [("partly seen", one, _partly(one)) for one in coverage["partial"] if one not in waits]
     folded: dict[tuple[str, str], list[str]] = {}
     for head, one, said in rows:
         folded.setdefault((head, said), []).append(one["node"])

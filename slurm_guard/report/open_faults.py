@@ -138,7 +138,11 @@ def _guard(trouble: Trouble, fault: FindingRow, event: Event | None) -> tuple[st
     if done:
         graver = f"{done[-1].fault} {done[-1].device}".strip()
         return f"nothing more: one drain is enough for a node, and it is asked for {graver}", None
-    return _decided(state, fault), f"every run decides anew; by hand: {by_hand}"
+    said, is_off = _decided(state, fault)
+    return (
+        said,
+        f"{'nothing by itself in mode off' if is_off else 'every run decides anew'}; by hand: {by_hand}",
+    )
 
 
 def _after(event: Event, by_hand: str, out: bool | None) -> str | None:
@@ -151,14 +155,17 @@ def _after(event: Event, by_hand: str, out: bool | None) -> str | None:
     return f"asked again at every healthcheck; by hand: {by_hand}"
 
 
-def _decided(state: NodeState, fault: FindingRow) -> str:
-    """Why the last run did nothing, in the words of its decision."""
+def _decided(state: NodeState, fault: FindingRow) -> tuple[str, bool]:
+    """Why the last run did nothing, in the words of its decision, and whether the site switched it off."""
     for one in state.last.decisions if state.last is not None else ():
         if (one.get("fault"), one.get("device") or "") == (fault.fault, fault.device):
             mode = " (mode observe)" if one.get("mode") == "observe" else ""
-            did = "nothing yet" if one.get("action") == "tell" else f"decided to {one.get('action')}{mode}"
-            return f"{did}: {one.get('why') or 'no reason on record'}"
-    return "nothing on record: no run decided about it"
+            is_off = one.get("mode") == "off"
+            did = f"decided to {one.get('action')}{mode}"
+            if is_off or one.get("action") == "tell":
+                did = "nothing" if is_off else "nothing yet"
+            return f"{did}: {one.get('why') or 'no reason on record'}", is_off
+    return "nothing on record: no run decided about it", False
 
 
 def fault_lines(one: dict[str, Any], now: int, width: int, indent: str, *, guard: bool = True) -> list[str]:

@@ -81,9 +81,9 @@ def _action(done: tuple[str, str] | None) -> str:
     if done is None:
         return "record"
     action, mode = done
-    if action not in ("drain", "refuse"):
-        return action
-    return {"enforce": action, "observe": f"({action})"}.get(mode, "off")
+    if mode == "off":
+        return mode
+    return f"({action})" if action in ("drain", "refuse") and mode == "observe" else action
 
 
 def rule_line(rule: dict[str, Any]) -> str:

@@ -48,6 +48,10 @@ action = "tell"
 action = "drain"
 mode = "enforce"
 nodes = "a[1-3]"
+
+[[mode]]
+check = "gpu_temperature"
+mode = "off"
 """
 
 
@@ -86,6 +90,7 @@ SHOWN = [
     ("a1", "ib_link.down", "idle", "drain", "enforce", "2 of 3"),
     ("a1", "fs_space.full", "healthcheck", "record", "", "2 of 3"),
     ("a1", "gpu_xid.31", "epilog", "tell", "enforce", "once"),
+    ("a1", "gpu_temperature.slowdown", "healthcheck", "tell", "off", "2 of 3"),
 ]
 
 

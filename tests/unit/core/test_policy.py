@@ -98,6 +98,39 @@ def test_drain_enforced_and_refuse_not_drains_and_lets_the_job_run() -> None:
     assert [(one.action, one.mode) for one in made] == [("drain", "enforce")]
 
 
+@pytest.mark.parametrize(
+    ("modes", "hook", "action", "mode"),
+    [
+        ([["*", "*", "off"]], "epilog", "tell", "off"),
+        ([["*", "*", "off"]], "prolog", "tell", "off"),
+        ([["*", "refuse", "off"]], "prolog", "drain", "observe"),
+        ([["*", "refuse", "off"], ["*", "drain", "enforce"]], "prolog", "drain", "enforce"),
+        ([["*", "drain", "off"]], "prolog", "refuse", "observe"),
+        ([["*", "drain", "off"], ["*", "refuse", "enforce"]], "prolog", "refuse", "enforce"),
+        ([["gpu_*", "drain", "off"]], "healthcheck", "tell", "off"),
+        ([["gpu_ecc", "*", "off"]], "epilog", "drain", "observe"),
+    ],
+)
+def test_off_is_neither_done_nor_said_to_be_called_for(
+    modes: list[list[str]], hook: str, action: str, mode: str
+) -> None:
+    (made,) = decide([LOST], plan(modes=modes), hook, ["gpu3"], History(**SURE))
+    assert (made.action, made.mode) == (action, mode)
+    assert ("is off" in made.why) == (action == "tell")
+
+
+def test_what_is_off_comes_after_what_is_observed() -> None:
+    found = [finding("gpu_remap.failure", tier="DRAIN_RMA"), LOST]
+    history = History(**{**SURE, "sure": ["gpu_count.lost", "gpu_remap.failure"]})
+    made = decide(
+        found, plan(modes=[["gpu_remap", "*", "off"], ["gpu_count", "*", "enforce"]]), "epilog", [], history
+    )
+    assert [(one.fault, one.action) for one in made] == [
+        ("gpu_count.lost", "drain"),
+        ("gpu_remap.failure", "tell"),
+    ]
+
+
 def test_the_gravest_comes_first() -> None:
     found = [
         finding("gpu_ecc.uncorrected", event=True),

@@ -161,7 +161,7 @@ def finding(status: str, message: str) -> FindingRow:
         (job_run(), Told(), ["gx1"], []),
         (job_run(), Told(), ["gx1", "gx2"], [("gx2", "all")]),
         (job_run(prolog=None), Told(), [], [("gx1", "prolog")]),
-        (job_run(closed=None), Told(), ["gx1"], []),
+        (job_run(closed=None), Told(), ["gx1"], [("gx1", "epilog")]),
         (job_run(closed=None), Told(state="NODE_FAIL"), ["gx1"], [("gx1", "epilog")]),
         (job_run(silence=(ms(0), ms(60)), between={}), Told(), [], [("gx1", "between")]),
         (job_run(closed=10, between={}), Told(), [], []),

@@ -275,6 +275,31 @@ def test_what_the_prolog_did_about_a_fault_that_it_saw(
     assert (verdict.safe == "requeued") == (confidence == "high")
 
 
+@pytest.mark.parametrize(
+    ("decisions", "actions", "said"),
+    [
+        ([("tell", HUNG, "seen in 1 run(s), 2 of 3 are needed")], [], "and let it run: seen in 1 run(s), 2 of 3 are needed"),
+        ([("tell", HUNG, "tier DRAIN; the mode of drain is off")], [], "the mode of drain is off"),
+        ([("drain", LOST, "tier DRAIN"), ("drain", HUNG, "tier DRAIN; a first hang of this boot never refuses")],
+         [action("drain", 0, "gpu_count.lost", "gpu3", "queued")],
+         "it called for a drain, and another fault came first (a first hang of this boot never refuses)"),
+        ([], [], "and let it run: no decision about it is on record"),
+    ],
+)  # fmt: skip
+def test_why_the_prolog_let_the_job_run_is_always_told(
+    tmp_path: Path, decisions: Any, actions: Any, said: str
+) -> None:
+    named = [
+        {"action": what, "fault": one["fault"], "device": one["device"], "why": why}
+        for what, one, why in decisions
+    ]
+    given = job(5, "gx1", 0)
+    prolog = run("prolog", "gx1", 0, HUNG, allocation=given, decisions=named, actions=actions)
+    epilog = run("epilog", "gx1", 30, HUNG, allocation={**given, "exit_code": "1:0"})
+    verdict = judged(tmp_path, [prolog, epilog], FAILED, Fleet(passed=["gx2"]), ("gx1",))
+    assert any(said in reason for one in verdict.causes for reason in one.reasons), verdict.why
+
+
 MISSING: dict[str, tuple[list[dict[str, Any]], tuple[str, ...], str, str]] = {
     "the suspect's prolog": (hooks(LOST)[1:], ("gx1",), "low", "prolog of gx1"),
     "another node's runs": (hooks(LOST, nodes="gx[1-2]"), ("gx1", "gx2"), "medium", "runs of gx2"),

@@ -75,6 +75,10 @@ REPORTS: dict[str, tuple[stories.Records, Any]] = {
             s, 8103, [{"state": "PENDING", "reason": "launch failed requeued held", "restarts": 1}]
         ),
     ),
+    "job_without_an_end": (
+        [one for one in stories.a_healthy_job() if one["hook"] != "epilog"],
+        lambda s: job.build(s, 8100),
+    ),
     "job_runs_missing": (
         stories.runs_missing(),
         lambda s: job.build(s, 8104, {"problem": "sacct: slurmdbd does not answer"}),
