@@ -29,10 +29,10 @@ def examine(subject: Subject) -> Iterator[Advice]:
     """All advice about the hooks' files."""
     for hook in programs.SETTINGS:
         for program in programs.find(subject, hook).programs:
-            yield from _program(hook, program)
+            yield from _program(hook, program, Path(subject.places.root))
 
 
-def _program(hook: str, program: programs.Program) -> Iterator[Advice]:
+def _program(hook: str, program: programs.Program, root: Path) -> Iterator[Advice]:
     problem = _cannot_start(program.path)
     if problem:
         effect = "" if hook == "healthcheck" else " Slurm drains every node where it cannot start it."
@@ -51,7 +51,7 @@ def _program(hook: str, program: programs.Program) -> Iterator[Advice]:
             f"`chown root {path}` and `chmod go-w {path}`",
         )
     if program.ours:
-        yield from _interpreter(hook, program.path)
+        yield from _interpreter(hook, program.path, root)
     if not weak:
         yield TOPIC.good(f"{hook}: {program.path} can be started, and only root can change it", program.where)
 
@@ -75,12 +75,12 @@ def _cannot_start(path: str) -> str:
     return ""
 
 
-def _interpreter(hook: str, path: str) -> Iterator[Advice]:
+def _interpreter(hook: str, path: str, root: Path) -> Iterator[Advice]:
     """The Python that our shim would take, in the shim's own order."""
     shim = Path(path).resolve()
     if shim.name != f"sguard-{hook}":
         return
-    boot, python = shims.start_of(shim)
+    boot, python = shims.start_of(shim, root)
     version = _version(python)
     if version is None or version < _OLDEST_PYTHON:
         found = "no Python" if version is None else f"Python {'.'.join(map(str, version))}"
@@ -93,7 +93,8 @@ def _interpreter(hook: str, path: str) -> Iterator[Advice]:
         yield TOPIC.bad(
             f"the package beside {shim} is incomplete: the {hook} lets every job through unchecked",
             str(boot),
-            "install slurm_guard again",
+            "install slurm_guard again; where the hook is a copy in Slurm's cache, `sguard init --write` on the "
+            "node makes the link that it needs",
         )
 
 

@@ -46,6 +46,8 @@ def _expand(subject: Subject, value: str) -> list[str]:
     HealthCheckProgram may have arguments; only its first word is the program.
     """
     path = value.split(maxsplit=1)[0]
+    if not path.startswith("/") and subject.slurm:  # configless Slurm keeps copies of such beside slurm.conf
+        path = str(Path(subject.slurm.path).parent / path)
     if not glob.has_magic(path):
         return [subject.reach(path)]
     names = glob.glob(subject.places.below(path)) or glob.glob(path)  # noqa: PTH207 - absolute patterns

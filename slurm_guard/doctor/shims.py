@@ -46,13 +46,24 @@ class Start(NamedTuple):
     python: Path
 
 
-def start_of(shim: Path) -> Start:
-    """What the shim at its real place (links resolved) starts; the files need not be there."""
-    home = shim.parent.parent
-    boot, python = home / "slurm_guard/engine/boot.py", home / ".venv/bin/python"
-    if not boot.exists():
-        boot, python = home.parent / "engine/boot.py", home / "../../../../../bin/python3"
+def start_of(shim: Path, root: Path = Path("/")) -> Start:
+    """What the shim at its real place (links resolved) starts; the files need not be there.
+
+    Beside a copy, as configless Slurm keeps one in its cache, there is no engine: the link below `root` counts.
+    """
+    link = root / stable_path(shim.name.removeprefix("sguard-")).lstrip("/")
+    starts = [one for place in (shim, link.resolve()) for one in _starts_beside(place)]
+    boot, python = next((one for one in starts if one.boot.exists()), starts[1])
     return Start(boot, python if os.access(python, os.X_OK) else Path("/usr/bin/python3"))
+
+
+def _starts_beside(shim: Path) -> tuple[Start, Start]:
+    """Of a checkout, then of an installed package."""
+    home = shim.parent.parent
+    return (
+        Start(home / "slurm_guard/engine/boot.py", home / ".venv/bin/python"),
+        Start(home.parent / "engine/boot.py", home / "../../../../../bin/python3"),
+    )
 
 
 def links(root: Path) -> list[Link]:

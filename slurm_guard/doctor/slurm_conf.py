@@ -56,6 +56,7 @@ def _hook(subject: Subject, hook: str, without: str) -> Iterator[Advice]:
     found = programs.find(subject, hook)
     path = stable_path(hook)
     assert subject.slurm is not None
+    yield from _relative(key, path, subject.slurm)
     if not found.lines:
         yield TOPIC.warn(f"no {key}: {without}", subject.slurm.path, f"add `{key}={path}`")
         return
@@ -67,6 +68,18 @@ def _hook(subject: Subject, hook: str, without: str) -> Iterator[Advice]:
     yield TOPIC.good(f"{key} calls the guard", next(one.where for one in found.programs if one.ours))
     yield from _several_lines(key, found)
     yield from _order(hook, found)
+
+
+def _relative(key: str, path: str, conf: SlurmConf) -> Iterator[Advice]:
+    """Releases before 23.02 look for it in slurmd's working directory, do not find it, and drain the node."""
+    for one in conf.all(key):
+        if one.value and not one.value.startswith("/"):
+            yield TOPIC.warn(
+                f"{key}={one.value} is no absolute path: only configless Slurm from 23.02 on brings it to the "
+                "nodes, any other cannot start it",
+                f"{one.file}:{one.line}",
+                f"set `{key}={path}`: the link is the same on every node, with or without slurm.conf there",
+            )
 
 
 def _beside(key: str, hook: str, found: programs.Hook) -> str:

@@ -141,6 +141,17 @@ def test_the_python_and_the_engine_of_an_installed_package(tmp_path: Path) -> No
     assert shims.start_of(shim).python.resolve() == python
 
 
+def test_the_engine_of_a_copy_in_slurm_s_cache_is_where_the_link_leads(tmp_path: Path) -> None:
+    copy = script(tmp_path / "var/spool/slurmd/conf-cache/sguard-prolog")
+    boot = script(tmp_path / "opt/guard/slurm_guard/engine/boot.py", mode=0o644)
+    shim = script(tmp_path / "opt/guard/prolog/sguard-prolog")
+    assert not shims.start_of(copy, tmp_path).boot.exists()
+    link = tmp_path / "usr/lib/slurm-guard/prolog/sguard-prolog"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(shim)
+    assert shims.start_of(copy, tmp_path).boot == boot
+
+
 @pytest.mark.parametrize("hook", sorted(shims.LIMITS_S))
 def test_the_limits_of_the_shims_are_those_that_they_have(hook: str) -> None:
     shim = shims.source(hook)

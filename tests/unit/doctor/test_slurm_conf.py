@@ -170,3 +170,12 @@ def test_a_script_of_the_site_that_calls_ours_counts(tmp_path: Path) -> None:
     script(tmp_path / "etc/slurm/my-prolog", "#!/bin/sh\n/opt/x/sguard-prolog || exit 1\n")
     text = re.sub("Prolog=.*", "Prolog=/etc/slurm/my-prolog", GOOD_CONF, count=1)
     assert told(slurm_conf.examine, site(tmp_path, text)) == []
+
+
+def test_a_relative_path_is_a_copy_beside_slurm_conf_at_best(tmp_path: Path) -> None:
+    """Configless Slurm from 23.02 on brings it there; what came before cannot start it and drains the node."""
+    script(tmp_path / "etc/slurm/sguard-prolog", "#!/bin/sh\n")
+    text = re.sub("Prolog=.*", "Prolog=sguard-prolog", GOOD_CONF, count=1)
+    ((status, what),) = told(slurm_conf.examine, site(tmp_path, text))
+    assert status == "warn"
+    assert "Prolog=sguard-prolog is no absolute path: only configless Slurm from 23.02 on" in what

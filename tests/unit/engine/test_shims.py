@@ -80,6 +80,46 @@ def test_a_link_to_the_shim_works(node: NodeRoot, tmp_path: Path) -> None:
     assert [record["allocation"]["job_id"] for record in node.records()] == [3]
 
 
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_copy_in_slurm_s_cache_finds_the_guard_by_the_link(
+    node: NodeRoot, tmp_path: Path, hook: str
+) -> None:
+    """Configless Slurm copies the files of relative hook paths into its cache and starts the copies."""
+    copy = tmp_path / "conf-cache" / f"sguard-{hook}"
+    copy.parent.mkdir()
+    shutil.copy(CHECKOUT / hook / copy.name, copy)
+    assert node.run(hook, job=3, shim=copy).returncode == 0
+    assert node.said(f"no engine beside {copy}")
+    assert node.records() == []
+    link = node.root / f"usr/lib/slurm-guard/{hook}/sguard-{hook}"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(CHECKOUT / hook / copy.name)
+    assert node.run(hook, job=3, shim=copy).returncode == 0
+    assert [record["hook"] for record in node.records()] == [hook]
+
+
+@pytest.mark.parametrize("by", ["a link to the shim", "a link to the version's folder"])
+def test_a_run_stays_with_the_version_that_it_began_with(
+    node: NodeRoot, broken: Path, tmp_path: Path, by: str
+) -> None:
+    """The link moves to another version as soon as the engine has begun."""
+    current = tmp_path / "current"
+    current.symlink_to(broken)
+    (broken / "slurm_guard/engine/boot.py").write_text(
+        "import os, sys\n"
+        f"os.symlink('/nonexistent', {str(tmp_path / 'new')!r})\n"
+        f"os.replace({str(tmp_path / 'new')!r}, {str(current)!r})\n"
+        "sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))\n"
+        "import late\n"
+    )
+    (broken / "slurm_guard/engine/late.py").write_text("raise SystemExit(75)")
+    shim = current / "prolog/sguard-prolog"
+    if by == "a link to the shim":
+        (tmp_path / "00-sguard").symlink_to(shim)
+        shim = tmp_path / "00-sguard"
+    assert node.run("prolog", job=3, shim=shim).returncode == 1
+
+
 @pytest.mark.parametrize(
     "module", ["core/plan.py", "engine/worker.py", "engine/hook.py", "checks/ib_link.py", "core/check.py"]
 )
