@@ -108,8 +108,13 @@ def run(
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     _allow_connections()
     server = uvicorn.Server(configuration(collector, more))
-    # uvicorn raises a signal again when it is done; what is left to do then must not be cut short by it.
-    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def leave(_number: int, _frame: object) -> None:
+        server.should_exit = True
+
+    # Before uvicorn listens to signals, they count all the same; when it is done it raises them once more, and
+    # what is left to do then must not be cut short.
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         collector.start()
         ready()
@@ -118,10 +123,6 @@ def run(
         collector.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _leave(_number: int, _frame: object) -> None:
-    """Nothing: we are on our way out."""
 
 
 def _allow_connections() -> None:
