@@ -21,6 +21,7 @@ sys.path.insert(0, str(CHECKOUT / "contrib/minicluster"))
 
 from minicluster import Cluster  # noqa: E402  # found through the path above
 
+from .guard_processes import at_work  # noqa: E402
 from .own_folder import own_folder  # noqa: E402
 
 SGUARD = CHECKOUT / ".venv/bin/sguard"
@@ -41,6 +42,8 @@ library = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 nodes = {budget}
 percent = 100
 shared_nodes = 1
+nodes_per_job = {nodes_per_job}
+nodes_per_user = {nodes_per_user}
 
 [return]
 clean_runs = {clean_runs}
@@ -80,6 +83,8 @@ class Guarded:
         """Write the configuration, compile it with `sguard`, and give every node the plan."""
         settings = {
             "budget": 2,
+            "nodes_per_job": 2,
+            "nodes_per_user": 2,
             "clean_runs": 2,
             "clean_s": 0,
             "watch_s": 0,
@@ -99,6 +104,15 @@ class Guarded:
             path = self.root(node) / "var/lib/slurm-guard/plan.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(plan)
+
+    @contextmanager
+    def configured(self, **settings: Any) -> Iterator[None]:
+        """Other settings for a part of a test, or all of it; none of them reaches the next test."""
+        try:
+            self.configure(**settings)
+            yield
+        finally:
+            self.configure()
 
     def slurm(self, *argv: str, check: bool = True) -> str:
         """The output of a Slurm client program."""
@@ -125,7 +139,7 @@ class Guarded:
     def state(self, node: str) -> str:
         return str(self.cluster.states()[node])
 
-    def wait(self, condition: Callable[[], Any], seconds: float = 30) -> None:
+    def wait(self, condition: Callable[[], Any], seconds: float = 90) -> None:
         """Wait until a condition holds; fail with what the cluster looks like if it never does."""
         end = time.monotonic() + seconds
         while not condition():
@@ -161,9 +175,8 @@ class Guarded:
         self.settled(node)
 
     def settled(self, node: str) -> None:
-        """Wait until no detached child of a node is at work."""
-        lock = self.root(node) / "run/slurm-guard/carry.lock"
-        self.wait(lambda: not lock.exists() or _is_free(lock), 60)
+        """Wait until neither a hook nor a detached child of a node is at work."""
+        self.wait(lambda: not at_work(self.root(node)))
 
     def records(self, node: str) -> list[dict[str, Any]]:
         """The records in a node's spool, oldest first."""
@@ -181,16 +194,6 @@ class Guarded:
         """What was done on a node: (action, outcome, reason), oldest first."""
         found = (action for one in self.records(node) for action in one["actions"])
         return [(one["action"], one["outcome"], one.get("reason", "")) for one in found]
-
-
-def _is_free(lock: Path) -> bool:
-    program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    return (
-        subprocess.run(
-            [sys.executable, "-c", program, str(lock)], capture_output=True, check=False
-        ).returncode
-        == 0
-    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minicluster import processes, requirements
+from minicluster.daemons import munge_answers
 
 #: munged reads its clock through one of these; a whole number of seconds is added.
 SHIFTED_CLOCK = """
@@ -56,14 +57,15 @@ def munged(
     argv.append(f"--socket={socket}")
     daemon = processes.launch(folder / "process", argv, folder / "out", folder, environment)
     try:
-        _wait(socket, folder)
+        _wait(daemon, socket, folder)
         yield str(socket)
     finally:
         processes.end([daemon])
 
 
-def _wait(socket: Path, folder: Path) -> None:
-    end = time.monotonic() + 20
-    while not socket.exists():
+def _wait(daemon: processes.Identity, socket: Path, folder: Path) -> None:
+    end = time.monotonic() + 60
+    while not munge_answers(socket):
+        assert processes.is_alive(daemon), (folder / "out").read_text()
         assert time.monotonic() < end, (folder / "out").read_text()
         time.sleep(0.01)
