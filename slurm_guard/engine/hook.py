@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import sys
 import time
 
 from slurm_guard.core.context import HOOKS, Context
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 REFUSE = 75
+#: The log of this very system, for what cannot go to the one below a root.
+SYSTEM_LOG = "/dev/log"
 #: What the supervisor allows the worker beyond the hook's deadline.
 _SLACK_S = 0.5
 #: The longest deadline a plan may ask for: the shim's own time-out comes 2 s later.
@@ -29,7 +32,7 @@ LONGEST_S = {"prolog": 18.0, "epilog": 38.0, "healthcheck": 48.0}
 
 
 def main(argv: list[str]) -> int:
-    """Run one hook: `HOOK [--root DIR]`. Returns 0 or 75; never raises."""
+    """Run one hook: `HOOK [--root DIR]`. Returns 0, 75, or what `chain.run` hands on; never raises."""
     hook, root = _arguments(argv)
     places = Places(root)
     if hook not in HOOKS:
@@ -39,6 +42,16 @@ def main(argv: list[str]) -> int:
             syslog.ERROR,
         )
         return 0
+    if root != "/" and not os.path.isdir(root):
+        # Never made here: a slip in slurm.conf would fill a disk with records that nobody reads.
+        text = f"{hook}: --root {root}: no such folder: nothing was checked"
+        syslog.say(SYSTEM_LOG, text, syslog.ERROR)
+        with contextlib.suppress(OSError):
+            print(f"sguard: {text}", file=sys.stderr, flush=True)
+        return 0
+    lacking = _lacking(hook)
+    if lacking:
+        syslog.say(places.syslog, f"{hook}: {lacking}")
     try:
         return _supervise(hook, places)
     except Exception as error:  # law 1: our own trouble never fails a job
@@ -46,6 +59,16 @@ def main(argv: list[str]) -> int:
             places.syslog, f"{hook}: {type(error).__name__}: {error}: the job is let through", syslog.ERROR
         )
         return 0
+
+
+def _lacking(hook: str) -> str:
+    """What of slurmd's environment is not there, as where a person starts the hook; empty if all is."""
+    needed = ("SLURMD_NODENAME",) if hook == "healthcheck" else ("SLURMD_NODENAME", "SLURM_JOB_ID")
+    missing = [name for name in needed if not os.environ.get(name)]
+    if not missing:
+        return ""
+    name = "" if os.environ.get("SLURMD_NODENAME") else ": its record goes under this host's name"
+    return f"{' and '.join(missing)} not set, so not started by slurmd{name}; by hand: `sguard check run`"
 
 
 def _arguments(argv: list[str]) -> tuple[str, str]:
@@ -63,22 +86,29 @@ def _supervise(hook: str, places: Places) -> int:
                 places.syslog, "healthcheck: the one before still runs: this one is left out", syslog.NOTICE
             )
             return 0
-    verdict, trouble = _run_worker(hook, places)
+    began, chained = time.monotonic(), {}  # type: float, dict[str, Any]
+    verdict, trouble = _run_worker(hook, places, chained)
     if trouble:
         syslog.say(places.syslog, f"{hook}: the run {trouble}: the job is let through", syslog.ERROR)
-        return 0
     if verdict.get("message"):
         with contextlib.suppress(OSError):  # nobody reads it: the verdict counts all the same
             print(verdict["message"], flush=True)
+    if chained:
+        from slurm_guard.engine import chain
+
+        return chain.run(chained, places, began + LONGEST_S[hook])
     return REFUSE if verdict.get("exit") == REFUSE and hook == "prolog" else 0
 
 
-def _run_worker(hook: str, places: Places) -> tuple[dict[str, Any], str]:
-    """The worker's verdict, or what became of a worker that gave none."""
+def _run_worker(hook: str, places: Places, chained: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The worker's verdict, or what became of a worker that gave none.
+
+    `chained` is filled with the program that it tells of, whatever becomes of the worker then.
+    """
     began = time.monotonic()
     pid, pipe = child.spawn(lambda end: _work(hook, places, end))
     try:
-        verdict = _await(pipe, began, hook)
+        verdict = _await(pipe, began, hook, chained)
     except TimeoutError:
         outlived = child.kill_and_leave(pid)
         return {}, "hangs in the kernel and was left behind" if outlived else "took too long and was ended"
@@ -100,8 +130,8 @@ def _healthcheck_lock(places: Places) -> int | None:
     return -1 if descriptor is None else descriptor
 
 
-def _await(pipe: int, began: float, hook: str) -> dict[str, Any] | None:
-    """The worker's verdict; None if it ended without one. It may first tell its plan's deadline.
+def _await(pipe: int, began: float, hook: str, chained: dict[str, Any]) -> dict[str, Any] | None:
+    """The worker's verdict; None if it ended without one. It may first tell its plan's deadline and chain.
 
     Raises TimeoutError at that deadline.
     """
@@ -119,6 +149,7 @@ def _await(pipe: int, began: float, hook: str) -> dict[str, Any] | None:
             message: dict[str, Any] = json.loads(line)
             if "exit" in message:
                 return message
+            chained.update(message.get("chain") or {})
             deadline_s = min(max(float(message.get("deadline", deadline_s)), 1.0), LONGEST_S[hook])
 
 
