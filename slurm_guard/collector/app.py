@@ -74,7 +74,11 @@ async def records(collector: Collector, request: Request) -> Response:
         good = [line for line in lines if line.record is not None]
         kept = tuple(line.record for line in good if line.record is not None)
         taken = await collector.intake.take(_to_commit(caller, cluster)._replace(records=kept))
-    return answer({**_outcome(lines, good, taken), "plan": await collector.plan_hash()})
+    outcome = _outcome(lines, good, taken)
+    if outcome["refused"]:
+        count, why = len(outcome["refused"]), outcome["refused"][0]["why"]
+        collector.journal.say(f"{count} of {len(lines)} records of {caller.node} refused: {why}")
+    return answer({**outcome, "plan": await collector.plan_hash()})
 
 
 def _to_commit(caller: Caller, cluster: str) -> ToCommit:

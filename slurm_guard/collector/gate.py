@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.requests import ClientDisconnect
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 #: How far the clocks of node and collector may be apart, and how long a request may be on its way.
 FRESH_S = 300
-_PROOF_S = 10.0
+_PROOF_S, _LINE_S = 10.0, 5.0
 _DRAIN_S = 2.0
 #: What somebody who means no harm does not do often.
 _FAILURES = frozenset({400, 401, 403, 409, 411, 413, 415})
@@ -64,6 +65,7 @@ class Gate:
         self._room = limits.Room()
         self._per_node = limits.Rate(limits.PER_NODE)
         self._failures = limits.Rate(limits.FAILURES_PER_ADDRESS)
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._threads = ThreadPoolExecutor(8, "proof")
 
     def close(self) -> None:
@@ -90,17 +92,15 @@ class Gate:
         False the node is empty and any user may ask: what `uid` may see is the caller's business.
         """
         address = request.client.host if request.client else ""
-        wait = self._failures.wait_s(address, time.monotonic())
-        if wait:
-            raise RefusalError(429, f"{address} was refused too often; wait, and look at the reasons", wait)
         try:
             length = body_length(request.headers, request.method)
             claim = claim_of(request.headers, request.method, of_a_node=of_a_node)
-            signed = await self.in_thread(lambda: self._proof.check(claim))
+            signed = await self._signed(address, claim)
             payload = payload_of(signed.payload)
             self._check_who(claim, signed, payload, of_a_node=of_a_node)
             _check_what(request, payload)
-            self._check_rate(claim.node or f"uid {signed.uid}")
+            # A user may name a node, which must not be the worse for it.
+            self._check_rate(claim.node if of_a_node else f"uid {signed.uid}")
             async with self._room.taken(length):
                 body = await _body(request, length)
                 self._check_fresh(payload, body)
@@ -113,6 +113,24 @@ class Gate:
             if error.status in _FAILURES:
                 self._failures.take(address, time.monotonic())
             raise
+
+    async def _signed(self, address: str, claim: Claim) -> Signed:
+        """Whose signature that is.
+
+        Of an address that is refused often, one at a time: honest senders there wait a little, others not.
+        """
+        if not self._failures.wait_s(address, time.monotonic()):
+            return await self.in_thread(lambda: self._proof.check(claim))
+        line = self._lines.setdefault(address, asyncio.Lock())
+        try:
+            async with asyncio.timeout(_LINE_S):
+                await line.acquire()
+        except TimeoutError:
+            raise RefusalError(429, f"{address} is refused too often; look at the reasons", _LINE_S) from None
+        try:
+            return await self.in_thread(lambda: self._proof.check(claim))
+        finally:
+            line.release()
 
     def _check_who(self, claim: Claim, signed: Signed, payload: Payload, *, of_a_node: bool) -> None:
         if of_a_node and signed.uid not in self._uids:

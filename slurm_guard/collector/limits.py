@@ -25,7 +25,7 @@ MOST_CONNECTIONS = 1000
 MOST_PER_ADDRESS = 400
 #: A connection has so long for its first request's head, and so long in all.
 HEAD_S, CONNECTION_S = 10.0, 150.0
-#: Requests per minute: of one node (or user), and refused ones of one address.
+#: Requests per minute: of one node (or user), and refused ones of an address until it waits in line.
 PER_NODE, FAILURES_PER_ADDRESS = 60, 120
 #: Records that wait for the store.
 MOST_WAITING = 10_000

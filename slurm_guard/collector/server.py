@@ -112,8 +112,8 @@ def run(
     def leave(_number: int, _frame: object) -> None:
         server.should_exit = True
 
-    # Before uvicorn listens to signals, they count all the same; when it is done it raises them once more, and
-    # what is left to do then must not be cut short.
+    # A signal before uvicorn listens for it counts too; when uvicorn is done it raises it once more, and what
+    # is left to do then must not be cut short.
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         collector.start()

@@ -23,6 +23,7 @@ from slurm_guard.core.errors import CollectorError, MungeError
 from slurm_guard.engine import courier, signing
 from slurm_guard.slurm import munge
 from tests.cluster.collectors import CHECKOUT, Head, Node, free_port
+from tests.cluster.conftest import soak
 from tests.cluster.munged import munged
 
 NODES = 4
@@ -177,7 +178,7 @@ def test_sigterm_commits_and_ends(head: Head, tmp_path: Path) -> None:
     assert head.rows("SELECT count(*) FROM runs")[0][0] >= acknowledged
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(soak(2, 25)))
 def test_kill_9_at_any_moment_loses_and_doubles_nothing(head: Head, tmp_path: Path, seed: int) -> None:
     draw, nodes, going = random.Random(seed), nodes_of(head, tmp_path), threading.Event()
 

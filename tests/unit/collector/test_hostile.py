@@ -16,7 +16,7 @@ import uvicorn
 from slurm_guard.collector import limits, server
 from slurm_guard.collector.connections import BoundedConnection
 from slurm_guard.collector.service import Collector
-from slurm_guard.core.errors import SetupError
+from slurm_guard.core.errors import CollectorError, SetupError
 from slurm_guard.engine import courier
 from tests.unit.collector.kit import Ask, body_of, record, running, settings_in
 
@@ -232,3 +232,21 @@ def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:
             settings_in(tmp_path, certificate=str(tmp_path / "c.pem"), key=str(tmp_path / "k"))
         )
     server.check_certificate(settings_in(tmp_path))
+
+
+TLS = Path(__file__).resolve().parents[1] / "engine/tls"
+
+
+def test_https_is_spoken_with_who_verifies_it_and_with_nobody_else(tmp_path: Path) -> None:
+    pair = {"certificate": str(TLS / "server.pem"), "key": str(TLS / "server.key")}
+    settings = settings_in(tmp_path, port=0, **pair)
+    server.check_certificate(settings)
+    with running(settings) as collector, serving(collector) as door:
+        ask = Ask(node="m1", body=body_of(record("m1")))
+        url = f"https://localhost:{door[1]}"
+        ca_file = str(TLS / "ca.pem")
+        reply = courier.request(url, "POST", ask.path, ask.signed(), ask.body, seconds=20, ca_file=ca_file)
+        assert reply.status == 200
+        with pytest.raises(CollectorError, match="not trusted"):
+            courier.request(url, "POST", ask.path, ask.signed(), ask.body, seconds=20)
+        assert status(talk(door, head(ask) + ask.body)) == 0

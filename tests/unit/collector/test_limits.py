@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from pathlib import Path
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_guard.collector import limits
+from slurm_guard.collector import app, limits
 from slurm_guard.collector.answers import RefusalError
+from slurm_guard.collector.claims import Claim
 from slurm_guard.collector.limits import Rate, Room
-from tests.unit.collector.kit import THERE, Ask, client, running, settings_in
+from slurm_guard.collector.proof import Proof, Signed
+from tests.unit.collector.kit import HERE, THERE, Ask, client, running, settings_in
 
 
 def test_a_rate_lets_through_what_it_says() -> None:
@@ -101,13 +105,53 @@ def test_a_node_that_asks_too_often_is_told_to_wait(tmp_path: Path, monkeypatch:
         assert Ask(node="n2").send(there).status_code == 200
 
 
-def test_an_address_that_is_refused_too_often_is_not_looked_at(
+class CountingProof:
+    """Counts how many signatures are looked at at once."""
+
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
+        self.now = self.most = 0
+
+    def check(self, claim: Claim) -> Signed:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        try:
+            return self._proof.check(claim)
+        finally:
+            self.now -= 1
+
+    def sign(self, payload: bytes) -> str:
+        return self._proof.sign(payload)
+
+
+def test_an_address_that_is_refused_often_waits_in_line_and_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FAILURES_PER_ADDRESS", 3)
     with running(settings_in(tmp_path)) as collector:
-        here, there = client(collector), client(collector, THERE)
-        bad = [Ask(token=b"x" * 40).send(here).status_code for _ in range(5)]
-        assert bad == [401, 401, 401, 429, 429]
-        assert Ask().send(here).status_code == 429
-        assert Ask(node="n2").send(there).status_code == 200
+        counting = CountingProof(collector.gate._proof)
+        collector.gate._proof = counting
+        here = AsyncClient(
+            transport=ASGITransport(app.build(collector), client=(HERE, 1)), base_url="http://h"
+        )
+
+        async def send(ask: Ask) -> int:
+            made = await here.request(ask.method, ask.path, headers=ask.signed(), content=ask.body)
+            return made.status_code
+
+        async def flood() -> list[int]:
+            bad = [Ask(token=b"x" * 40) for _ in range(40)]
+            return await asyncio.gather(*map(send, [*bad, Ask()]))
+
+        async def play() -> tuple[list[int], list[int], int]:
+            first = [await send(Ask(token=b"x" * 40)) for _ in range(4)]
+            counting.most = 0
+            then = await flood()
+            return first, then, counting.most
+
+        first, then, at_once = asyncio.run(play())
+        assert first == [401] * 4
+        assert then == [401] * 40 + [200]
+        assert at_once == 1
+        assert Ask(node="n2").send(client(collector, THERE)).status_code == 200
