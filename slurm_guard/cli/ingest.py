@@ -28,6 +28,7 @@ def ingest(
     Records are known by their run id: ingesting one twice changes nothing. Files of a spool that are no
     records are set aside, never lost. Ends with 1 if there were any, or if a folder could not be read.
     """
+    from slurm_guard.cli.results import bring_up_to_date
     from slurm_guard.ingest import IngestReport, ingest_tree
     from slurm_guard.store import open_store
 
@@ -39,6 +40,7 @@ def ingest(
     with open_store(host.places.database) as store:
         for folder in folders:
             total.add(ingest_tree(store, folder, remove=not keep))
+        bring_up_to_date(store)
     _show(total, host, as_json)
     return 1 if total.set_aside or total.unread else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,9 +37,17 @@ def open_results(host: Host) -> Store:
     store = open_store(host.places.database)
     try:
         _ingest(store, host)
+        bring_up_to_date(store)
     except (StoreError, SetupError) as error:
         output.warn(f"the local spool was not ingested: {error}")
     return store
+
+
+def bring_up_to_date(store: Store) -> None:
+    """Make incidents of what is new in the store. Raises StoreError."""
+    from slurm_guard import correlate
+
+    correlate.run(store, round(time.time() * 1000))
 
 
 def _waiting(spool: Path) -> bool:
