@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from slurm_guard.collector import limits
 from slurm_guard.collector.service import Collector
@@ -239,6 +241,39 @@ def test_a_header_twice_is_refused(collector: Collector) -> None:
 def test_no_forwarded_address_is_believed(collector: Collector) -> None:
     ask = Ask(node="n2", headers={"X-Forwarded-For": THERE, "Forwarded": f"for={THERE}"}, body=BODY)
     assert ask.send(client(collector)).status_code == 403
+
+
+NAMES = st.sampled_from(
+    [
+        signing.NODE,
+        "Authorization",
+        signing.PAYLOAD,
+        "Content-Type",
+        "Content-Encoding",
+        "If-None-Match",
+        "Host",
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["GET", "POST", "PUT", "HEAD", "OPTIONS"]),
+    st.sampled_from(["/v1/records", "/v1/plan", "/v1/health", "/v1/%2e%2e", "/v1/records?a=%00"]),
+    st.dictionaries(
+        NAMES, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60), max_size=4
+    ),
+    st.binary(max_size=200),
+    st.booleans(),
+)
+def test_no_request_brings_out_a_mistake_of_ours(
+    collector: Collector, method: str, path: str, headers: dict[str, str], body: bytes, signed: bool
+) -> None:
+    ask = Ask(method, path, body=body)
+    whole = {**(ask.signed() if signed else {}), **headers}
+    reply = client(collector).request(method, path, headers=whole, content=body)
+    assert reply.status_code < 500
+    assert method == "HEAD" or reply.status_code in (200, 304) or reply.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/plan/", "/v1/nothing", "/v1/records"])
