@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ settings.register_profile(
 settings.load_profile("slurm_guard")
 
 MARK = "SLURM_GUARD_TEST_SESSION"
+PATIENCE_S = 20.0
 
 
 def _own_processes(mark: bytes) -> list[str]:
@@ -69,5 +71,11 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     os.environ[MARK] = value
     yield
     del os.environ[MARK]
-    left = _own_processes(f"{MARK}={value}".encode()) + _mounts_below(tmp_path_factory.getbasetemp())
+    mark, folder, end = (
+        f"{MARK}={value}".encode(),
+        tmp_path_factory.getbasetemp(),
+        time.monotonic() + PATIENCE_S,
+    )
+    while (left := _own_processes(mark) + _mounts_below(folder)) and time.monotonic() < end:
+        time.sleep(0.05)  # a detached child of the last test may be about to end
     assert not left, "left behind by the tests:\n" + "\n".join(left)
