@@ -45,6 +45,7 @@ def compile_bundle(config: Config, host: Host, catalogue: Catalogue, built_at: i
         "return": config.returning.model_dump(),
         "confirm": config.confirm.model_dump(),
         "collector": config.collector.for_nodes(),
+        "chain": config.chain.for_nodes(),
         "tiers": dict(config.policy),
         "profiles": profiles,
         "default_profile": _profile(config, None, rules.everywhere, modes.everywhere, catalogue),

@@ -21,6 +21,8 @@ from slurm_guard.config.fields import (
 from slurm_guard.config.rule import Escalate, Rule, Tier
 from slurm_guard.config.section import Section
 from slurm_guard.core.plan import DEADLINES, DEFAULTS
+from slurm_guard.engine.chain import LONGEST_S as LONGEST_CHAIN_S
+from slurm_guard.engine.chain import SECONDS as CHAIN_S
 from slurm_guard.engine.hook import LONGEST_S
 
 Action = Literal["*", "drain", "refuse", "resume", "reset", "reboot"]
@@ -135,6 +137,23 @@ class Collector(Section):
 
 class Mount(Section):
     """A file system that a node class must have mounted."""
+class Chain(Section):
+    """The site's own health program, run after the guard's healthcheck; without one, nothing is."""
+
+    healthcheck: list[str] = []
+    seconds: Annotated[float, Field(ge=1, le=LONGEST_CHAIN_S)] = CHAIN_S
+
+    @model_validator(mode="after")
+    def _is_absolute(self) -> Chain:
+        if self.healthcheck and not self.healthcheck[0].startswith("/"):
+            raise ValueError("`healthcheck` with an absolute path first, then its arguments")
+        return self
+
+    def for_nodes(self) -> dict[str, Any]:
+        """What of this goes into the plan."""
+        return self.model_dump() if self.healthcheck else {}
+
+
 
     path: AbsolutePath
     type: Word | None = None
@@ -196,6 +215,7 @@ class Config(Section):
     confirm: Confirm = Confirm()
     collector: Collector = Collector()
     policy: dict[str, Tier] = {}
+    chain: Chain = Chain()
     checks: dict[str, dict[str, Any]] = {}
     collect: Collect = Collect()
     classes: list[NodeClass] = Field(default=[], alias="class")
@@ -216,6 +236,7 @@ TABLES: dict[tuple[str, ...], type[Section]] = {
     ("confirm",): Confirm,
     ("collector",): Collector,
     ("class",): NodeClass,
+    ("chain",): Chain,
     ("class", "mounts"): Mount,
     ("collect",): Collect,
     ("rule",): Rule,

@@ -86,7 +86,8 @@ def _supervise(hook: str, places: Places) -> int:
                 places.syslog, "healthcheck: the one before still runs: this one is left out", syslog.NOTICE
             )
             return 0
-    began, chained = time.monotonic(), {}  # type: float, dict[str, Any]
+    began = time.monotonic()
+    chained: dict[str, Any] = {}
     verdict, trouble = _run_worker(hook, places, chained)
     if trouble:
         syslog.say(places.syslog, f"{hook}: the run {trouble}: the job is let through", syslog.ERROR)

@@ -49,7 +49,7 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
     began = time.monotonic()
     node = context.node or os.uname().nodename.partition(".")[0]
     plan = plans.load(places.plan, node)
-    tell({"deadline": plan.deadlines[hook]})
+    tell({"deadline": plan.deadlines[hook], "chain": _chained(hook, places, plan)})
     outcome = run_once.run_checks(places, plan, context)
     this = Run(places, plan, context, outcome)
     this.ends = began + plan.deadlines[hook]
@@ -71,6 +71,15 @@ def run(hook: str, places: Places, context: Context, tell: Callable[[dict[str, A
         settle.later(this)
     tell(verdict)
     _ship(this)
+
+
+def _chained(hook: str, places: Places, plan: plans.Plan) -> dict[str, Any]:
+    """The site's own health program, which the supervisor runs after us."""
+    if hook != "healthcheck" or not (plan.chain or "chain" in places.node):
+        return {}
+    from slurm_guard.engine import chain
+
+    return chain.wanted(places, plan)
 
 
 def _ship(this: Run) -> None:

@@ -65,7 +65,7 @@ def test_what_became_of_a_worker_without_a_verdict(
     tmp_path: Path, worker: Callable[..., None], work: Callable[[int], None], deadline_s: float, said: str
 ) -> None:
     worker(work, deadline_s)
-    assert hook._run_worker("prolog", Places(str(tmp_path))) == ({}, said)
+    assert hook._run_worker("prolog", Places(str(tmp_path)), {}) == ({}, said)
 
 
 def test_a_worker_that_says_garbage_is_not_left_running(
