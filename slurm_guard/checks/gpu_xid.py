@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BURST_S = 180.0  # lines closer together than this are one event that is told several times
 _LONGEST = 160
+_TEST_REMEDY = "Run `dcgmi diag -r 3` when no job is on the node; drain it if that fails."
 _SWITCH_REMEDY = "Look the SXid up in NVIDIA's fabric manager guide; an Xid 74 at the same time is its echo."
 
 _BLAMES = {"app": "job", "software": "unknown", "info": "unknown"}
@@ -47,8 +48,8 @@ class GpuXid(Check):
     open_faults_text = "an Xid from 1 to 999, or sxid_ with an SXid"
     faults = {
         **{str(code): _fault(code) for code in sorted(xid.CATALOGUE)},
-        "13_repeat": Fault("WARN", "Xid 13 twice in one place of one GPU.", remedy=xid.REMEDIES["DRAIN"]),
-        "31_repeat": Fault("WARN", "Xid 31 twice on one GPU alone.", remedy=xid.REMEDIES["DRAIN"]),
+        "13_repeat": Fault("WARN", "Xid 13 twice in one place of one GPU.", remedy=_TEST_REMEDY),
+        "31_repeat": Fault("WARN", "Xid 31 twice on one GPU alone.", remedy=_TEST_REMEDY),
         "init_failed": Fault(
             "DRAIN_REBOOT",
             "The driver could not initialise the GPU.",

@@ -1,6 +1,7 @@
 """The error counters of InfiniBand ports do not grow faster than on a good link.
 
-Only growth since the sample before is judged; a counter's absolute value says nothing.
+Only growth since the sample before is judged; a counter's absolute value says nothing, unless it is the
+largest that fits: such a counter grows no more, whatever happens on the wire.
 """
 
 from __future__ import annotations
@@ -49,6 +50,17 @@ class Rule:
         """What the metric counts."""
         return f"errors{_UNITS[self.seconds]}"
 
+
+#: Where a counter of InfiniBand's PortCounters stops: it has 16, 8 or 4 bits and does not turn over.
+FULL = {
+    "symbol_error": 65535,
+    "link_error_recovery": 255,
+    "link_downed": 255,
+    "port_rcv_errors": 65535,
+    "local_link_integrity_errors": 15,
+    "excessive_buffer_overrun_errors": 15,
+    "port_xmit_discards": 65535,
+}
 
 _UNITS = {0: "", 1: " per s", 60: " per min", 3600: " per h"}
 
@@ -123,11 +135,29 @@ def _port(port: Facts, params: Any, expect: Expectation) -> Iterator[Finding]:
     if port.get("garbled"):
         names = ", ".join(port.garbled[:5])
         yield unknown(f"{port.name}: no count in {names}", device=port.name, device_id=port.pci)
-    if not any(grown.values()):
+    broken = _broken(port, grown, params, expect)
+    full = [name for name, most in FULL.items() if port.counters.get(name) == most and name not in broken]
+    if full:
+        yield _pinned(port, full)
+    elif not any(grown.values()):
         supported = any(count is not None for count in port.counters.values())
         why = "no earlier sample of this boot" if supported else "no counter is supported"
         yield skipped(f"{port.name}: {why}", device=port.name, device_id=port.pci)
         return
+    passes = [] if full else [passed(device=port.name, device_id=port.pci)]
+    yield from broken.values() or passes
+
+
+def _pinned(port: Facts, full: list[str]) -> Finding:
+    """Counters at their end of the scale: nobody can tell whether they would have grown."""
+    names = ", ".join(f"{name} stands at {FULL[name]}" for name in full)
+    message = f"{port.name}: {names}, the most that fits: it no longer counts; expected less"
+    reset = f"reset it: `perfquery -C {port.device} -P {port.name.rpartition('/')[2]} -R`"
+    return unknown(f"{message}; {reset}", device=port.name, device_id=port.pci)
+
+
+def _broken(port: Facts, grown: dict[str, Any], params: Any, expect: Expectation) -> dict[str, Finding]:
+    """By counter, the gravest rule that its growth breaks."""
     broken: dict[str, Finding] = {}
     for rule in RULES:
         growth = grown.get(rule.counter)
@@ -135,7 +165,7 @@ def _port(port: Facts, params: Any, expect: Expectation) -> Iterator[Finding]:
             found = _judge(rule, growth, port, params[rule.param], expect)
             if found.status != PASS:
                 broken[rule.counter] = found
-    yield from broken.values() or [passed(device=port.name, device_id=port.pci)]
+    return broken
 
 
 def _judge(rule: Rule, growth: Growth, port: Facts, limit: float, expect: Expectation) -> Finding:
