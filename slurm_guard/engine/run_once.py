@@ -99,12 +99,13 @@ def run_checks(
     outcome.others = [one for one in opened if one.get("job_id") != context.job_id]
     checks, broken = judge.enabled(plan, context.hook, only)
     outcome.checks = [check.name for check in checks]
-    outcome.expect = _expectation(outcome, plan, context, began)
+    since = _kmsg_since(outcome, places, context)
+    outcome.expect = _expectation(outcome, plan, context, began, is_first=since is None)
     seconds = deadline_s or plan.deadlines[context.hook] * SHARE[context.hook]
     outcome.reading = runner.read(
         sorted({probe for check in checks for probe in check.sources()}),
         places,
-        _request(outcome, plan, places, context),
+        _request(plan, context, since),
         deadline_s=seconds,
         patience_s=min(PATIENCE_S, seconds / 2),
         hung=outcome.state.still_hanging(),
@@ -116,13 +117,15 @@ def run_checks(
     return outcome
 
 
-def _expectation(outcome: RunOutcome, plan: Plan, context: Context, now: float) -> Expectation:
+def _expectation(
+    outcome: RunOutcome, plan: Plan, context: Context, now: float, *, is_first: bool
+) -> Expectation:
     own = outcome.allocation if context.hook == "epilog" else None
     run = Facts(
         hook=context.hook,
         in_grace=outcome.uptime_s < plan.grace_s,
         uptime_s=outcome.uptime_s,
-        first_run=not outcome.state.known,
+        first_run=is_first,
         job_gpus=context.gpus,
         job_id=context.job_id,
         uid=context.uid,
@@ -135,10 +138,10 @@ def _expectation(outcome: RunOutcome, plan: Plan, context: Context, now: float) 
     return Expectation(plan.references, plan.expected, before=before, now=now, run=run)
 
 
-def _request(outcome: RunOutcome, plan: Plan, places: Places, context: Context) -> Facts:
+def _request(plan: Plan, context: Context, since: int | None) -> Facts:
     return Facts(
         hook=context.hook,
-        kmsg_since=_kmsg_since(outcome, places, context),
+        kmsg_since=since,
         nvml_library=plan.nvml_library,
         python_path=[*plan.python_path, *_usual_python_path()],
         mounts=plan.expected.get("mounts") or [],

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slurm_guard.core import plan as plans
+from slurm_guard.core.context import Context
+from slurm_guard.core.paths import Places
+from slurm_guard.engine import run_once
 
 from .conftest import CHECKOUT
 
@@ -163,6 +166,18 @@ def test_a_run_that_dies_is_let_through_and_told(node: NodeRoot) -> None:
     (node.root / "var/lib/slurm-guard").write_text("a file where the folder should be")
     assert node.run("prolog", job=1).returncode == 0
     assert node.said("not all of this run is on disk")
+
+
+def test_only_the_first_run_ever_takes_the_kernel_log_for_history(node: NodeRoot) -> None:
+    """The first run after a reboot reads that boot from its start: it proves that the old events are gone."""
+    places, context = Places(str(node.root)), Context("healthcheck", {"SLURMD_NODENAME": "n1"})
+    boot, found = node.root / "proc/sys/kernel/random/boot_id", []
+    for boot_id in ("a", "b", "b"):
+        boot.write_text(boot_id)
+        outcome = run_once.run_checks(places, plans.Plan({}, "n1"), context, only=["kernel_log"])
+        found.append(outcome.expect.run.first_run)
+        node.run("healthcheck")
+    assert found == [True, False, False]
 
 
 def test_kill_9_at_any_moment_leaves_nothing_torn(node: NodeRoot) -> None:
