@@ -14,7 +14,8 @@ class Settings:
     """Paths are absolute; empty ones are not set. `uids` and `admins` are numbers, root is one of both.
 
     `plan` is the bundle that nodes get, `alive` the dead man's file, `addresses` the admin's own table
-    (hostlist to addresses or networks).
+    (hostlist to addresses or networks). `acting`: the collector drains, with so many calls of the controller a
+    second; a node is silent after `silent_after_s` without a word.
     """
 
     store: Path
@@ -32,6 +33,9 @@ class Settings:
     programs: dict[str, str] = field(default_factory=dict)
     slurm_conf: str = ""
     addresses: dict[str, list[str]] = field(default_factory=dict)
+    acting: bool = False
+    calls_per_s: float = 10.0
+    silent_after_s: float = 900.0
 
     @property
     def signing(self) -> str:
