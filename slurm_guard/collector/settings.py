@@ -14,7 +14,7 @@ class Settings:
     """Paths are absolute; empty ones are not set. `uids` and `admins` are numbers, root is one of both.
 
     `plan` is the bundle that nodes get, `alive` the dead man's file, `addresses` the admin's own table
-    (hostlist to addresses or networks). `acting`: the collector drains, with so many calls of the controller a
+    (hostlist to addresses or networks). `acting`: the collector drains, with so many calls of Slurm a
     second; a node is silent after `silent_after_s` without a word.
     """
 
