@@ -80,6 +80,8 @@ class Budget(Section):
     percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = DEFAULTS["budget"]["percent"]
     per_hour: Count = DEFAULTS["budget"]["per_hour"]
     shared_nodes: Count = DEFAULTS["budget"]["shared_nodes"]
+    nodes_per_job: Count = DEFAULTS["budget"]["nodes_per_job"]
+    nodes_per_user: Count = DEFAULTS["budget"]["nodes_per_user"]
 
 
 class Return(Section):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from slurm_guard.core import tag
 from slurm_guard.core.errors import SlurmError, SlurmUnreachableError
 from slurm_guard.engine import record, turn
 from slurm_guard.slurm import budget, ownership, states
@@ -40,6 +41,7 @@ class Outcome:
         "age_s",
         "answer",
         "calls",
+        "limit",
         "out",
         "reason",
         "recalled",
@@ -54,6 +56,7 @@ class Outcome:
         self.calls = calls
         self.answer = answer
         self.written = False
+        self.limit = ""
         self.out = False
         self.recalled = False
         self.age_s = 0.0
@@ -67,9 +70,10 @@ class Outcome:
     def as_action(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """The outcome as an action in a record."""
         written = self.written if kind != "tell" else None
-        return record.action(
+        found = record.action(
             kind, request, self.what, self.why, answer=self.answer, calls=self.calls, written=written
         )
+        return {**found, "limit": self.limit} if self.limit else found
 
 
 def gateway(plan: Plan, slurm_conf: str) -> Gateway:
@@ -97,6 +101,7 @@ def drain(
             plan.owners,
             refused_at=refusals,
             room=lambda nodes: _room(nodes, plan, request),
+            note=tag.Entry(int(time.time()), _ids(request, "jobs"), _ids(request, "users")),
             deadline=max(0.2, end - time.monotonic()),
         )
         if done.why != NO_TURN:
@@ -106,10 +111,29 @@ def drain(
     return _outcome(done, door.calls - before)
 
 
-def _room(nodes: list[NodeState], plan: Plan, request: dict[str, Any]) -> tuple[bool, str]:
+def _room(nodes: list[NodeState], plan: Plan, request: dict[str, Any]) -> states.Answer:
     if not turn.remains(*turn.slot_of(plan.node, plan.all_nodes), time.time()):
-        return False, NO_TURN
-    return budget.room(nodes, plan.node, plan.budget, request["fault"], request["scope"], request["device"])
+        return states.Answer(False, NO_TURN)
+    return _asked(nodes, plan, request)
+
+
+def _asked(nodes: list[NodeState], plan: Plan, request: dict[str, Any]) -> budget.Room:
+    return budget.room(
+        nodes,
+        plan.node,
+        plan.budget,
+        request["fault"],
+        request["scope"],
+        request["device"],
+        jobs=_ids(request, "jobs"),
+        users=_ids(request, "users"),
+    )
+
+
+def _ids(request: dict[str, Any], name: str) -> list[int]:
+    """The jobs or users of a request; one that an earlier version left on disk has none."""
+    found = request.get(name)
+    return [one for one in found if isinstance(one, int)] if isinstance(found, list) else []
 
 
 def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
@@ -121,6 +145,7 @@ def _outcome(done: ownership.Outcome, calls: int) -> Outcome:
         return Outcome("failed", why, calls, answer)
     found = Outcome(done.outcome, why, calls)
     found.written = done.written
+    found.limit = done.limit
     found.out = done.node is not None and done.node.drained
     found.reason = done.node.reason if done.node is not None else None
     return found
@@ -139,14 +164,14 @@ def withdraw_excess(door: Gateway, plan: Plan, request: dict[str, Any]) -> Outco
     earlier = _drained_before(nodes, plan.node)
     if earlier is None:
         return None
-    room, why = budget.room(
-        earlier, plan.node, plan.budget, request["fault"], request["scope"], request["device"]
-    )
-    if room:
+    room = _asked(earlier, plan, request)
+    if room.ok:
         return None
-    done = ownership.safe_resume(door, plan.node, plan.owners, written=request["reason"], deadline=_CALL_S)
+    done = ownership.safe_resume(
+        door, plan.node, plan.owners, written=request["reason"], withdraw=True, deadline=_CALL_S
+    )
     what = "withdrawn" if done else done.outcome
-    found = Outcome(what, f"{why}; {done.why}", door.calls - before, str(done.error or ""))
+    found = Outcome(what, f"{room.why}; {done.why}", door.calls - before, str(done.error or ""))
     found.written = done.written
     return found
 

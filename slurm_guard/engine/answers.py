@@ -69,13 +69,15 @@ def _recall(places: Places, request: dict[str, object], began: float) -> Outcome
         return None
     found = act.Outcome(what, why, 0)
     found.out, found.recalled, found.age_s = bool(known.get("out")), True, age
+    found.limit = str(known.get("limit") or "")
     return found
 
 
 def _remember(places: Places, request: dict[str, object], done: Outcome) -> None:
     content = {"reason": request["reason"], "boot_id": request["boot_id"], "at": time.time()}
     with contextlib.suppress(OSError):  # then the next run asks by itself
-        files.write_json(places.answer, {**content, "what": done.what, "why": done.why, "out": done.out})
+        content.update(what=done.what, why=done.why, out=done.out, limit=done.limit)
+        files.write_json(places.answer, content)
 
 
 def forget(places: Places) -> None:

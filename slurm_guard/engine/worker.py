@@ -181,6 +181,7 @@ def _heed_waiting_requests(this: Run) -> None:
 
 def _request(this: Run, decision: Decision) -> dict[str, Any]:
     return requests.make(
+    jobs, users = _on_the_node(this)
         "drain",
         boot_id=this.outcome.boot_id,
         run_id=this.outcome.run_id,
@@ -192,9 +193,20 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
         job_id=this.context.job_id if decision.action == "refuse" else None,
         by=this.context.hook,
     )
+        jobs=jobs,
+        users=users,
 
 
 def _put_on_disk(this: Run, steps: Steps | None = None) -> None:
+def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
+    """Whose node a drain of now takes: the hook's own job's, in a healthcheck that of all. Root is nobody."""
+    context, others = this.context, this.outcome.others
+    if context.job_id is not None:
+        return [context.job_id], [context.uid] if context.uid else []
+    jobs = [one["job_id"] for one in others if isinstance(one.get("job_id"), int)]
+    return jobs, sorted({one["uid"] for one in others if isinstance(one.get("uid"), int) and one["uid"]})
+
+
     """In a child with a deadline: requests first, then state, then the record.
 
     What cannot be written keeps nothing of the rest from the disk: they need not be on the same one.

@@ -183,12 +183,15 @@ class Gateway:
             )
         return found[0]
 
-    def drain(self, name: str, reason: str, deadline: float = DEADLINE_S) -> None:
-        """Set DRAIN with a reason. Overwrites any other reason: callers go through `ownership.safe_drain`."""
+    def drain(self, name: str, reason: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
+        """Set DRAIN with a reason. Overwrites any other reason: callers go through `ownership.safe_drain`.
+
+        With `comment`, the node's comment is set in the same call.
+        """
         raise NotImplementedError
 
-    def resume(self, name: str, deadline: float = DEADLINE_S) -> None:
-        """Clear DRAIN and DOWN. Callers go through `ownership.safe_resume`."""
+    def resume(self, name: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
+        """Clear DRAIN and DOWN. Callers go through `ownership.safe_resume`. `comment` as in `drain`."""
         raise NotImplementedError
 
     def job(self, job_id: int | str, deadline: float = DEADLINE_S) -> JobInfo | None:

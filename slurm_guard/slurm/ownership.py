@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from slurm_guard.core import reason as reasons
+from slurm_guard.core import tag
 from slurm_guard.core.errors import SlurmError
 from slurm_guard.slurm import states
 from slurm_guard.slurm.gateway import DEADLINE_S
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from slurm_guard.slurm.gateway import Gateway, NodeState
 
     #: Is there room in the budget, seen all nodes? With the sentence that says why.
-    Room = Callable[[list[NodeState]], tuple[bool, str]]
+    Room = Callable[[list[NodeState]], states.Answer]
     Rule = Callable[[NodeState], states.Answer]
 
 #: The longest time between the read that allows a write and the write.
 FRESH_S = 0.05
+_DAY_S = 86400
 _MOST_READS = 4
 
 DONE, HELD, FAILED = "done", "held", "failed"
@@ -35,15 +37,17 @@ class Outcome:
 
     `outcome` is `done` (written, or already so), `held` (the node is not ours to touch, or no room in the
     budget) or `failed` (`error` says what Slurm did); `why` is a sentence, `calls` the calls to Slurm,
-    `written` whether this very call changed the node, `node` its state as last read before the write.
+    `written` whether this very call changed the node, `node` its state as last read before the write; `limit`
+    names the limit of the budget that held it.
     """
 
-    __slots__ = ("calls", "error", "node", "outcome", "why", "written")
+    __slots__ = ("calls", "error", "limit", "node", "outcome", "why", "written")
 
     def __init__(self, outcome: str, why: str) -> None:
         self.outcome = outcome
         self.why = why
         self.calls = 0
+        self.limit = ""
         self.written = False
         self.error: SlurmError | None = None
         self.node: NodeState | None = None
@@ -97,12 +101,14 @@ def safe_drain(
     refused_at: Iterable[float] | None = None,
     room: Room | None = None,
     nodes: list[NodeState] | None = None,
+    note: tag.Entry | None = None,
     deadline: float = DEADLINE_S,
 ) -> Outcome:
     """Drain a node, unless it is somebody else's or the budget has no room. Never raises SlurmError.
 
     Two calls as a rule: a read (of all nodes, if `room` asks for them and `nodes` does not hold them) and
     the write. A node that is drained with a reason of ours keeps it: the first fault stays the reason.
+    `note` goes to the node's comment with the same call, unless a person's stands there.
     """
     users, refusals = list(owners), list(refused_at or ())
 
@@ -117,11 +123,14 @@ def safe_drain(
             return Outcome(DONE, f"{ours.why}; nothing to write")
         allowed = rule(node)
         if allowed and room is not None:
-            allowed = states.Answer(*room(seen or [node]))
+            allowed = room(seen or [node])
         refusal = attempt.refusal(node, rule) if allowed else allowed.why
         if refusal:
-            return Outcome(HELD, refusal)
-        gateway.drain(name, reasons.clean(reason), attempt.left())
+            held = Outcome(HELD, refusal)
+            held.limit = getattr(allowed, "limit", "")
+            return held
+        comment = None if note is None else tag.added((attempt.node or node).comment, note, note.at - _DAY_S)
+        gateway.drain(name, reasons.clean(reason), attempt.left(), comment)
         return _written(f"drained: {reasons.clean(reason)}")
 
     return _guarded(gateway, name, deadline, act)
@@ -134,9 +143,13 @@ def safe_resume(
     *,
     written: str | None = None,
     refused_at: Iterable[float] | None = None,
+    withdraw: bool = False,
     deadline: float = DEADLINE_S,
 ) -> Outcome:
-    """End a node's drain if it is ours and unchanged. Two calls as a rule. Never raises SlurmError."""
+    """End a node's drain if it is ours and unchanged. Two calls as a rule. Never raises SlurmError.
+
+    With `withdraw` the drain counts as never made: its note goes from the node's comment too.
+    """
     users, refusals = list(owners), list(refused_at or ())
 
     def rule(node: NodeState) -> states.Answer:
@@ -149,7 +162,8 @@ def safe_resume(
         refusal = attempt.refusal(node, rule)
         if refusal:
             return Outcome(HELD, refusal)
-        gateway.resume(name, attempt.left())
+        comment = tag.taken_back((attempt.node or node).comment) if withdraw else None
+        gateway.resume(name, attempt.left(), comment)
         return _written(f"resumed; it was drained with {node.reason!r}")
 
     return _guarded(gateway, name, deadline, act)

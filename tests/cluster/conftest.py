@@ -248,6 +248,7 @@ def cluster(shared_cluster: Guarded) -> Iterator[Guarded]:
             shutil.rmtree(shared_cluster.root(name) / folder, ignore_errors=True)
         (shared_cluster.root(name) / "var/lib/slurm-guard/faults.json").unlink(missing_ok=True)
         shared_cluster.slurm("scontrol", "update", f"nodename={name}", "state=resume", check=False)
+        shared_cluster.slurm("scontrol", "update", f"nodename={name}", "comment=")
     shared_cluster.wait(lambda: set(shared_cluster.cluster.states().values()) == {"idle"}, 60)
 
 

@@ -73,6 +73,8 @@ nodes = 7
 percent = 12.5
 per_hour = 9
 shared_nodes = 0
+nodes_per_job = 3
+nodes_per_user = 0
 
 [return]
 clean_runs = 5

@@ -47,7 +47,14 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
     assert found.python_path == ["/opt/site/python"]
     assert found.deadlines == {"prolog": 5, "epilog": 12.5, "healthcheck": 30}
     assert found.spool == {"files": 500, "bytes": 1048576, "age_s": 3600}
-    assert found.budget == {"nodes": 7, "percent": 12.5, "per_hour": 9, "shared_nodes": 0}
+    assert found.budget == {
+        "nodes": 7,
+        "percent": 12.5,
+        "per_hour": 9,
+        "shared_nodes": 0,
+        "nodes_per_job": 3,
+        "nodes_per_user": 0,
+    }
     assert found.returning == {
         "clean_runs": 5,
         "clean_s": 90,

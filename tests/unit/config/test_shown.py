@@ -20,12 +20,12 @@ def test_each_value_names_its_file_or_the_default(tmp_path: Path) -> None:
     assert shown["budget.nodes"] == (7, f"{main}:26")
     assert shown["budget.percent"] == (1.5, f"{later}:2")
     assert shown["slurm.programs.sinfo"] == (None, BUILT_IN)
-    assert shown["policy.link_log.79"] == ("DRAIN_RMA", f"{main}:44")
-    assert shown["checks.fan_speed.lowest"] == (1200, f"{main}:48")
+    assert shown["policy.link_log.79"] == ("DRAIN_RMA", f"{main}:46")
+    assert shown["checks.fan_speed.lowest"] == (1200, f"{main}:50")
     assert shown["checks.fan_speed.ratio"] == (0.25, BUILT_IN)
-    assert shown["checks.link_log.enabled"] == (False, f"{main}:50")
-    assert shown["class[wide].fans"] == (6, f"{main}:57")
-    assert shown["class[wide].mounts[/home].type"] == ("nfs4", f"{main}:60")
+    assert shown["checks.link_log.enabled"] == (False, f"{main}:52")
+    assert shown["class[wide].fans"] == (6, f"{main}:59")
+    assert shown["class[wide].mounts[/home].type"] == ("nfs4", f"{main}:62")
     assert "class[wide].mounts[/home].shared" not in shown  # by the type, unless it is said
     assert shown["mode[#4].mode"] == ("off", f"{later}:4")
 

@@ -56,17 +56,20 @@ class SlurmDouble(Gateway):
             one.read_at = time.monotonic() - self.age
         return found
 
-    def drain(self, name: str, reason: str, deadline: float = 3.0) -> None:
+    def drain(self, name: str, reason: str, deadline: float = 3.0, comment: str | None = None) -> None:
         self.calls += 1
         self.log.append(("drain", name, reason))
-        self.known[name] = node(
-            name, f"{self.known[name]}+DRAIN", reason, partitions=self.known[name].partitions
-        )
+        self._put(name, f"{self.known[name]}+DRAIN", reason, comment)
 
-    def resume(self, name: str, deadline: float = 3.0) -> None:
+    def resume(self, name: str, deadline: float = 3.0, comment: str | None = None) -> None:
         self.calls += 1
         self.log.append(("resume", name))
-        self.known[name] = node(name, "IDLE", partitions=self.known[name].partitions)
+        self._put(name, "IDLE", "", comment)
+
+    def _put(self, name: str, state: str, reason: str, comment: str | None) -> None:
+        before = self.known[name]
+        self.known[name] = node(name, state, reason, partitions=before.partitions)
+        self.known[name].comment = before.comment if comment is None else comment
 
     @property
     def writes(self) -> list[tuple[str, ...]]:

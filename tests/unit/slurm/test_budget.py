@@ -140,3 +140,87 @@ def test_so_many_in_an_hour(minutes_ago: list[int], fits: bool) -> None:
     answer = budget.room(nodes, "c99", plan, "gpu_xid.79", "device", "gpu1", now=now)
     assert bool(answer) == fits
     assert fits or "of an hour" in answer.why
+
+
+SHARES = {
+    "nodes": 50,
+    "percent": 100.0,
+    "per_hour": 50,
+    "shared_nodes": 1,
+    "nodes_per_job": 2,
+    "nodes_per_user": 3,
+}
+NOW = 1_800_000_000.0
+
+
+def noted(notes: dict[int, str], out: dict[int, str] | None = None) -> list[NodeState]:
+    """A cluster of twenty nodes whose comments are given by number."""
+    nodes = cluster(20, out)
+    for number, text in notes.items():
+        nodes[number].comment = text
+    return nodes
+
+
+def note(hours: float, jobs: str = "-", uids: str = "-") -> str:
+    return f"slurm_guard drained {int(NOW - 3600 * hours)} jobs {jobs} uids {uids}"
+
+
+OLDER = f"{note(1, '8')} / {note(3, '7').partition('drained ')[2]}"
+
+#: comments by node, jobs and users of the node that is asked about, the limit that holds it
+SHARED: list[tuple[str, dict[int, str], list[int], list[int], str]] = [
+    ("nothing yet", {}, [7], [1001], ""),
+    ("one other node", {1: note(1, "7", "1001")}, [7], [1001], ""),
+    ("two other nodes, both back in service", {1: note(1, "7"), 2: note(23, "7")}, [7], [1001], "job"),
+    ("the second a day ago", {1: note(1, "7"), 2: note(24.1, "7")}, [7], [1001], ""),
+    ("another job", {1: note(1, "7"), 2: note(2, "7")}, [8], [1001], ""),
+    ("one of several jobs", {1: note(1, "6,7"), 2: note(2, "7,9")}, [5, 7], [], "job"),
+    ("its own earlier drain does not count", {0: note(1, "7"), 2: note(2, "7")}, [7], [], ""),
+    ("three nodes of one user", {i: note(i, str(i), "1001") for i in (1, 2, 3)}, [9], [1001], "user"),
+    ("two of them", {i: note(i, str(i), "1001") for i in (1, 2)}, [9], [1001], ""),
+    ("an older entry behind a newer", {1: OLDER, 2: note(2, "7")}, [7], [], "job"),
+    ("a person's comment says nothing", {1: "drained 17 jobs 7 uids 1001", 2: note(2, "7")}, [7], [], ""),
+    ("an idle node is nobody's", {1: note(1, "7"), 2: note(2, "7")}, [], [], ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "notes", "jobs", "users", "limit"), SHARED, ids=[one[0] for one in SHARED])
+def test_one_job_or_user_costs_so_many_nodes_a_day(
+    case: str, notes: dict[int, str], jobs: list[int], users: list[int], limit: str
+) -> None:
+    answer = budget.room(
+        noted(notes), "c0", SHARES, "gpu_xid.79", "device", "gpu3", NOW, jobs=jobs, users=users
+    )
+    assert (answer.ok, answer.limit) == (not limit, limit)
+    assert not limit or "24 h (c1, c2" in answer.why
+
+
+def test_zero_is_no_limit_and_an_old_plan_has_none() -> None:
+    nodes = noted({i: note(1, "7", "1001") for i in range(1, 9)})
+    for plan in ({**SHARES, "nodes_per_job": 0, "nodes_per_user": 0}, {**PLAN, "nodes": 50, "per_hour": 50}):
+        assert budget.room(nodes, "c0", plan, "gpu_xid.79", "device", "", NOW, jobs=[7], users=[1001])
+
+
+def test_a_node_that_came_back_still_counts_for_its_hour() -> None:
+    plan = {**SHARES, "per_hour": 3}
+    nodes = noted({1: note(0.5), 2: note(0.9), 3: note(1.1)}, {4: OURS})
+    nodes[4].reason_time = int(NOW) - 60
+    answer = budget.room(nodes, "c0", plan, "gpu_xid.79", "device", "", NOW)
+    assert (answer.ok, answer.limit) == (False, "per_hour")
+    nodes[2].comment = ""
+    assert budget.room(nodes, "c0", plan, "gpu_xid.79", "device", "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("out", "scope", "plan", "limit"),
+    [
+        ({1: "SG:fs_mounts.hung /scratch"}, "shared", SHARES, "shared"),
+        (dict.fromkeys(range(1, 11), "SG:gpu_xid.79 gpu3"), "device", SHARES, "incident"),
+        ({1: OURS, 2: OURS}, "device", {**SHARES, "nodes": 2}, "nodes"),
+    ],
+)
+def test_every_answer_names_the_limit_that_was_reached(
+    out: dict[int, str], scope: str, plan: dict[str, float], limit: str
+) -> None:
+    fault, device = ("fs_mounts.hung", "/scratch") if scope == "shared" else ("gpu_xid.79", "gpu1")
+    assert budget.room(cluster(20, out), "c0", plan, fault, scope, device, NOW).limit == limit

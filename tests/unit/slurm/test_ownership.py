@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from slurm_guard.core import tag
 from slurm_guard.core.errors import SlurmRefusedError, SlurmUnreachableError
 from slurm_guard.slurm import budget, ownership
 from slurm_guard.slurm.ownership import safe_drain, safe_resume
+from slurm_guard.slurm.states import Answer
 from tests.unit.slurm.nodes import OURS, OWNERS, SlurmDouble, node
 
 ROOMY = {"nodes": 5, "percent": 50.0, "per_hour": 99, "shared_nodes": 1}
@@ -36,7 +38,7 @@ def test_with_a_budget_one_read_of_all_nodes_is_enough() -> None:
 
 def test_no_room_means_no_write() -> None:
     slurm = SlurmDouble(node("c7"))
-    outcome = safe_drain(slurm, "c7", OURS, OWNERS, room=lambda _: (False, "two are out already"))
+    outcome = safe_drain(slurm, "c7", OURS, OWNERS, room=lambda _: Answer(False, "two are out already"))
     assert (outcome.outcome, outcome.why, slurm.writes) == ("held", "two are out already", [])
 
 
@@ -45,9 +47,9 @@ def test_nodes_read_long_ago_serve_the_budget_only() -> None:
     stale = [node("c7"), node("c8")]
     seen: list[int] = []
 
-    def room(nodes: list[object]) -> tuple[bool, str]:
+    def room(nodes: list[object]) -> Answer:
         seen.append(len(nodes))
-        return True, ""
+        return Answer(True, "")
 
     assert safe_drain(slurm, "c7", OURS, OWNERS, nodes=stale, room=room)  # type: ignore[arg-type]
     assert slurm.log == [("read", "c7"), ("drain", "c7", OURS)]
@@ -195,3 +197,38 @@ def test_a_node_that_is_claimed_without_a_drain_is_not_called_in_service(state: 
     slurm = SlurmDouble(node("c7", state))
     assert safe_resume(slurm, "c7", OWNERS).outcome == "held"
     assert not slurm.writes
+
+
+ENTRY = tag.Entry(1_800_000_000, [7], [1001])
+
+
+def test_a_drain_leaves_its_note_and_a_withdrawal_takes_it_back() -> None:
+    slurm = SlurmDouble(node("c7"))
+    assert safe_drain(slurm, "c7", OURS, OWNERS, note=ENTRY)
+    assert slurm.known["c7"].comment == "slurm_guard drained 1800000000 jobs 7 uids 1001"
+    assert safe_resume(slurm, "c7", OWNERS, withdraw=True)
+    assert slurm.known["c7"].comment == ""
+
+
+def test_a_return_leaves_the_note() -> None:
+    slurm = SlurmDouble(node("c7"))
+    assert safe_drain(slurm, "c7", OURS, OWNERS, note=ENTRY)
+    assert safe_resume(slurm, "c7", OWNERS)
+    assert slurm.known["c7"].comment == "slurm_guard drained 1800000000 jobs 7 uids 1001"
+
+
+def test_a_persons_comment_stays() -> None:
+    slurm = SlurmDouble(node("c7", comment="rack 3: new PDU"))
+    assert safe_drain(slurm, "c7", OURS, OWNERS, note=ENTRY)
+    assert slurm.known["c7"].comment == "rack 3: new PDU"
+    assert safe_resume(slurm, "c7", OWNERS, withdraw=True)
+    assert slurm.known["c7"].comment == "rack 3: new PDU"
+
+
+def test_what_held_a_drain_is_named() -> None:
+    slurm = SlurmDouble(node("c7"), node("c8", "IDLE+DRAIN", OURS))
+    plan = {"nodes": 1, "percent": 100, "per_hour": 9, "shared_nodes": 1}
+    held = safe_drain(
+        slurm, "c7", OURS, OWNERS, room=lambda nodes: budget.room(nodes, "c7", plan, "gpu_xid.79", "device")
+    )
+    assert (held.outcome, held.limit) == ("held", "nodes")
