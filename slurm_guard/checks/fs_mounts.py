@@ -25,6 +25,7 @@ class FsMounts(Check):
     probe = "mounts"
     scope = "node"
     params: dict[str, Any] = {}
+    expects = "mounts"
     remedy = "Look at the mount, its server and the kernel log; mount it again."
     faults = {
         "missing": Fault(

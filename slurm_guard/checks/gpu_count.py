@@ -34,6 +34,7 @@ class GpuCount(Check):
     tier = "DRAIN"
     remedy = "Look at `dmesg` and `lspci -d 10de:`; if the GPU stays away after a reboot, open an RMA."
     params = {"gpus": None}
+    expects = "gpus"
     faults = {
         "lost": Fault(
             "DRAIN_REBOOT",

@@ -24,6 +24,7 @@ class IbLink(Check):
     name = "ib_link"
     probe = "infiniband"
     params = {"ib_ports": None, "ignore": []}
+    expects = "ib_ports"
     metrics = {"ib_rate": "Gb/s"}
     remedy = _CABLE
     faults = {

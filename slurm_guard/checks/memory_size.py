@@ -23,6 +23,7 @@ class MemorySize(Check):
     scope = "node"
     #: `tolerance`: signed fraction; the kernel and the firmware keep a few percent of the modules' size.
     params = {METRIC: None, "tolerance": -0.05}
+    expects = "memory_gib"
     metrics = {METRIC: "GiB"}
     faults = {
         "low": Fault(

@@ -17,15 +17,24 @@ _ACTIONS = ("drain", "refuse", "resume")
 
 
 @app.command("list")
-def list_checks(root: options.Root = "/", as_json: options.Json = False) -> None:
+def list_checks(node: options.Node = None, root: options.Root = "/", as_json: options.Json = False) -> None:
     """List the checks: their hooks, gravest tier, what they look at."""
-    host = Host(root)
+    host = Host(root, node)
     rows = [_summary(name, host) for name in registry.names()]
     if as_json:
         output.emit_json("checks", {"checks": rows})
         return
     cells = [(row["check"], *_short(row), row["text"].partition(". ")[0].removesuffix(".")) for row in rows]
     output.table(("check", "hooks", "up to tier", "here", "says"), cells)
+    for row in rows:
+        if row["enabled"] and row["nothing_expected"] and host.plan.node_class:
+            output.warn(nothing_expected(row["check"], row["nothing_expected"], host))
+
+
+def nothing_expected(check: str, what: str, host: Host) -> str:
+    """That a check has nothing to compare with on this node, so that its silence says little."""
+    where = f"in class {host.plan.node_class}" if host.plan.node_class else "of a node in no class"
+    return f"{check}: nothing expected {where} (`{what}`)"
 
 
 def _short(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -37,14 +46,15 @@ def _short(row: dict[str, Any]) -> tuple[str, str, str]:
 @app.command("show")
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A check, or one of its faults.")],
+    node: options.Node = None,
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> None:
-    """Explain a check, or one of its faults, as it is on this node.
+    """Explain a check, or one of its faults, as it is on a node.
 
     Parameters, faults with tiers and remedies, and what the guard may do about them here.
     """
-    host = Host(root)
+    host = Host(root, node)
     check, _, code = name.partition(".")
     described = describe(find(check), host, code)
     if as_json:
@@ -67,6 +77,9 @@ def run(
     node: Annotated[
         str | None, typer.Option("-w", "--node", metavar="NODE", help="This host's NodeName.")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Name the checks that passed, too.")
+    ] = False,
     root: options.Root = "/",
     as_json: options.Json = False,
     nagios: Annotated[bool, typer.Option("--nagios", help="One line and exit codes for Nagios.")] = False,
@@ -82,7 +95,8 @@ def run(
     chosen = [one for name in names or [] for one in _matching(name)]
     host = Host(root, node)
     outcome = check_run.run(host, hook, list(dict.fromkeys(chosen)) or None, record=record)
-    return check_run.show(host, outcome, hook, "nagios" if nagios else "json" if as_json else "text")
+    form = "nagios" if nagios else "json" if as_json else "verbose" if verbose else "text"
+    return check_run.show(host, outcome, hook, form)
 
 
 def _matching(name: str) -> list[str]:
@@ -117,12 +131,14 @@ def _summary(name: str, host: Host) -> dict[str, Any]:
         cls = registry.load(name)
     except Exception as error:  # noqa: BLE001 - one broken file must not hide the other checks
         problem = f"cannot be loaded: {type(error).__name__}: {error}"
-        return {"check": name, "hooks": [], "tiers": [], "enabled": enabled, "text": problem}
+        lacking = {"hooks": [], "tiers": [], "enabled": enabled, "nothing_expected": None}
+        return {"check": name, **lacking, "text": problem}
     return {
         "check": name,
         "hooks": list(cls.hooks),
         "tiers": _tiers(cls, host),
         "enabled": enabled,
+        "nothing_expected": cls.expects if registry.lacks_expectation(cls, host.plan) else None,
         "text": _words(cls).partition("\n")[0],
     }
 
@@ -162,6 +178,7 @@ def describe(cls: type[registry.Check], host: Host, code: str = "") -> dict[str,
         "scope": cls.scope,
         "remedy": cls.remedy,
         "enabled": host.plan.checks is None or cls.name in host.plan.checks,
+        "nothing_expected": cls.expects if registry.lacks_expectation(cls, host.plan) else None,
         "modes": {action: host.plan.mode(cls.name, action) for action in _ACTIONS},
         "params": params,
         "faults": [_fault(cls, one, host) for one in codes],

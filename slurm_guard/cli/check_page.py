@@ -35,6 +35,10 @@ def print_page(described: dict[str, Any], host: Host) -> None:
     print()
     for fault in described["faults"]:
         _print_fault(fault)
+    if described["nothing_expected"]:
+        from slurm_guard.cli.check import nothing_expected
+
+        output.warn(nothing_expected(described["check"], described["nothing_expected"], host))
     if host.plan_note():
         output.warn(host.plan_note())
 

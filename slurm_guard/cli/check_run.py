@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard.cli import nagios, output
 from slurm_guard.cli.wrapped import wrap
+from slurm_guard.core.check import lacks_expectation, load
 from slurm_guard.core.context import Context
 from slurm_guard.core.outcome import PASS, SKIP, UNKNOWN
 from slurm_guard.engine import record as records
@@ -43,7 +44,7 @@ def _write_record(host: Host, context: Context, outcome: RunOutcome) -> None:
 
 
 def show(host: Host, outcome: RunOutcome, hook: str, form: str) -> int:
-    """Print a run as `text`, `json` or `nagios`; the exit code."""
+    """Print a run as `text`, `verbose` text, `json` or `nagios`; the exit code."""
     findings = [one for one in outcome.findings if one.status not in (PASS, SKIP)]
     passed = [one.check for one in outcome.results if one.status == PASS]
     if form == "nagios":
@@ -53,7 +54,7 @@ def show(host: Host, outcome: RunOutcome, hook: str, form: str) -> int:
     if form == "json":
         output.emit_json("check_run", _document(host, outcome, hook))
     else:
-        _print_text(host, outcome, findings, len(passed))
+        _print_text(host, outcome, findings, passed, verbose=form == "verbose")
     return 0 if outcome.status in (PASS, SKIP) else 1
 
 
@@ -67,20 +68,43 @@ def _document(host: Host, outcome: RunOutcome, hook: str) -> dict[str, Any]:
         "plan": {"hash": host.plan.hash, "state": host.plan.state, "problem": host.plan.problem},
         "passed": [one.check for one in outcome.results if one.status == PASS],
         "skipped": [one.check for one in outcome.results if one.status == SKIP],
+        "skipped_because": _skipped(outcome, host),
         "results": [one.as_dict() for one in outcome.results if one.status not in (PASS, SKIP)],
         "values": outcome.expect.values,
         "problems": outcome.problems,
     }
 
 
-def _print_text(host: Host, outcome: RunOutcome, findings: list[Finding], passed: int) -> None:
-    skipped = sum(one.status == SKIP for one in outcome.results)
+def _skipped(outcome: RunOutcome, host: Host) -> dict[str, str]:
+    """The checks that were skipped, each with its reason."""
+    found = {}
+    for one in outcome.results:
+        if one.status != SKIP:
+            continue
+        said = dict.fromkeys(f.message for f in one.findings if f.message)
+        lacking = lacks_expectation(load(one.check), host.plan)
+        where = f"class {host.plan.node_class}" if host.plan.node_class else "no class"
+        nothing = (
+            f"nothing expected in {where} (`{load(one.check).expects}`)" if lacking else "nothing to judge"
+        )
+        found[one.check] = "; ".join(said) or nothing
+    return found
+
+
+def _print_text(
+    host: Host, outcome: RunOutcome, findings: list[Finding], passed: list[str], *, verbose: bool
+) -> None:
+    skipped = _skipped(outcome, host)
     if findings:
         rows = [(one.status, _name(one), one.tier, one.message) for one in findings]
         output.table(("status", "fault", "tier", "what was seen"), rows)
         for remedy in _remedies(findings):
             output.note("\n".join(wrap(f"Remedy for {remedy}", rest="    ")))
-    counts = f"{passed} passed, {skipped} skipped, {len(findings)} findings"
+    if verbose and passed:
+        print("\n".join(wrap(f"passed: {', '.join(passed)}", rest="    ")))
+    for name, why in skipped.items():
+        print("\n".join(wrap(f"skipped: {name}: {output.printable(why)}", rest="    ")))
+    counts = f"{len(passed)} passed, {len(skipped)} skipped, {output.count(len(findings), 'finding')}"
     print(f"{host.node}: {outcome.status}; {counts}; {outcome.elapsed_ms:.0f} ms")
     notes = (host.places.node_problem, host.plan_note(), host.class_note())
     for problem in (*outcome.problems, *notes):

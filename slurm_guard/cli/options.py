@@ -11,6 +11,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/
 Nodes = Annotated[
     str | None, typer.Option("-w", "--nodes", metavar="HOSTLIST", help="Only these nodes, e.g. n[01-16,20].")
 ]
+Node = Annotated[
+    str | None,
+    typer.Option(
+        "-w", "--node", metavar="NODE", help="As the plan has it for this node; default: this host."
+    ),
+]
 Partition = Annotated[
     str | None, typer.Option("-p", "--partition", metavar="NAME", help="Only nodes of this partition.")
 ]

@@ -43,6 +43,7 @@ name = {name}
 nodes = {nodes}
 gpus = {gpus}
 # ib_ports = {ports}
+# Name the file systems that jobs need: only then is one seen that hangs.
 # [[class.mounts]]
 # path = "/scratch"
 # type = "lustre"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_guard.core.expectation import Expectation
+    from slurm_guard.core.plan import Plan
 
 CHECKS: dict[str, type[Check]] = {}
 
@@ -60,6 +61,7 @@ class Check:
 
     `probe` names the source of facts, or `probes` several of them: `judge` then gets them keyed by name.
     A parameter that is None in `params` is taken from the node class's expected values of the same name.
+    `expects` names the expected value (or reference) without which a check has nothing to compare with.
     For the configuration: `metrics` are those that a class may give a reference for, with their units;
     `open_faults` matches fault codes beyond the table, `open_faults_text` says which; `rising` names pairs of
     parameters of which the second may not be less than the first.
@@ -74,6 +76,7 @@ class Check:
     tier = "WARN"
     remedy = ""
     params: dict[str, Any] = {}
+    expects = ""
     faults: dict[str, Fault] = {}
     metrics: dict[str, str] = {}
     open_faults = ""
@@ -160,6 +163,13 @@ def names() -> list[str]:
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checks")
     files = (entry for entry in os.listdir(folder) if entry.endswith(".py"))
     return sorted(entry[:-3] for entry in files if not entry.startswith("_"))
+
+
+def lacks_expectation(check: type[Check], plan: Plan) -> bool:
+    """True if a check compares with a value that a node's plan does not name: it finds little there."""
+    set_here = (plan.checks or {}).get(check.name) or {}
+    wanted = set_here.get(check.expects), plan.expected.get(check.expects), plan.references.get(check.expects)
+    return bool(check.expects) and wanted == (None, None, None)
 
 
 def load(name: str) -> type[Check]:

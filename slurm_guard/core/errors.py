@@ -13,6 +13,15 @@ class GuardError(Exception):
     exit_code = 10
 
 
+def in_words(error: BaseException) -> str:
+    """What an error says to a person: a message of ours as it is, else with what kind of surprise it was."""
+    if isinstance(error, GuardError) and str(error):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
+
+
 class ConfigError(GuardError):
     """The configuration has errors; every one is listed with file, key and what was expected."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_guard.config import host as host_module
 from slurm_guard.config.compile import compile_bundle
+from slurm_guard.core import check as registry
 from slurm_guard.doctor.advice import Advice, Topic
+from slurm_guard.probes import infiniband
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from slurm_guard.doctor.subject import Subject
 
@@ -32,6 +35,7 @@ def examine(subject: Subject) -> Iterator[Advice]:
     if subject.plan.state in ("ok", "stale"):
         yield from _same_as_configured(subject)
         yield from _this_node(subject)
+        yield from _expected(subject)
     yield from _modes(subject)
 
 
@@ -84,6 +88,37 @@ def _this_node(subject: Subject) -> Iterator[Advice]:
             subject.places.plan,
             'name it in a [[class]]; if the host name is not its NodeName, write {"node": NAME} to node.json',
         )
+
+
+def _expected(subject: Subject) -> Iterator[Advice]:
+    """Checks that have nothing to compare with: they find nothing, and a reader takes that for health."""
+    if not subject.plan.node_class:
+        return
+    for name in sorted(registry.names() if subject.plan.checks is None else subject.plan.checks):
+        try:
+            check = registry.load(name)
+        except Exception:  # noqa: BLE001, S112 - whatever a site's check raises; another line names it
+            continue
+        if registry.lacks_expectation(check, subject.plan):
+            what = f"{name}: nothing expected in class {subject.plan.node_class} (`{check.expects}`)"
+            yield _is_worth_telling(subject, check.expects)(
+                what, subject.places.config, _remedy(name, check.expects)
+            )
+
+
+def _is_worth_telling(subject: Subject, expects: str) -> Callable[[str, str, str], Advice]:
+    """A warning for what every node has, or this one; other things a site may well be without."""
+    ports = Path(subject.places.below(infiniband.FOLDER))
+    has_ports = ports.is_dir() and any(ports.iterdir())
+    is_there = expects == "mounts" or (expects == "ib_ports" and has_ports)
+    return TOPIC.warn if is_there else lambda what, where, _: TOPIC.skip(what, where)
+
+
+def _remedy(name: str, expects: str) -> str:
+    """How a site says what it expects, or that it expects nothing."""
+    table = "[[class.mounts]]" if expects == "mounts" else f"`{expects}` in its [[class]]"
+    missed = "; else one that hangs or is missing is not seen" if expects == "mounts" else ""
+    return f"name them in {table}{missed}; or `enabled = false` in [class.checks.{name}]"
 
 
 def _modes(subject: Subject) -> Iterator[Advice]:

@@ -112,7 +112,7 @@ def _start(
     except (
         OSError
     ) as error:  # no process or no descriptor to be had: the node's trouble, and no verdict on it
-        _leave_out(run, reading, f"not read: {type(error).__name__}: {error}")
+        _leave_out(run, reading, f"not read: {error.strerror or error}")
         return
     poll.register(run.pipe, select.POLLIN | select.POLLHUP)
     by_pipe[run.pipe] = run
@@ -249,4 +249,6 @@ def _read_all(write_end: int, probes: list[str], places: Places, request: Facts)
         except BrokenPipeError:
             return
         except Exception as error:  # any failure of a probe is a fact about the probe, not about the node
-            tell("error", probe, "", f"{type(error).__name__}: {error}"[:500])
+            from slurm_guard.core.errors import in_words
+
+            tell("error", probe, "", in_words(error)[:500])

@@ -12,7 +12,7 @@ from slurm_guard.cli import check_run
 from slurm_guard.cli.host import Host
 from slurm_guard.cli.main import main
 from slurm_guard.core import plan as plans
-from slurm_guard.core.check import CHECKS, Check, Fault, failed, names, unknown, warned
+from slurm_guard.core.check import CHECKS, Check, Fault, failed, names, passed, unknown, warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,3 +260,73 @@ def test_node_name_comes_from_node_json_then_from_the_host(
     (root / "etc/slurm-guard").mkdir(parents=True)
     (root / "etc/slurm-guard/node.json").write_text('{"node": "rack3-n2"}')
     assert Host(str(root)).node == "rack3-n2"
+
+
+def plan_of_two_classes(root: Path) -> None:
+    profiles = [
+        {"class": "8xH100", "expected": {"gpus": 8}, "modes": [["*", "drain", "enforce"]]},
+        {"class": "cpu", "expected": {"gpus": 0, "mounts": [{"path": "/scratch"}], "ib_ports": 1}},
+    ]
+    write_plan(root, profiles=profiles, nodes={"g1": 0, "c1": 1})
+
+
+def test_list_says_which_checks_have_nothing_to_compare_with(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_of_two_classes(root)
+    assert main(["check", "list", "-w", "g1", "--root", str(root)]) == 0
+    said = capsys.readouterr().err
+    assert "fs_mounts: nothing expected in class 8xH100 (`mounts`)" in said
+    assert "ib_link: nothing expected" in said
+    assert "gpu_count" not in said
+    assert main(["check", "list", "-w", "c1", "--root", str(root), "--json"]) == 0
+    rows = {one["check"]: one["nothing_expected"] for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert (rows["fs_mounts"], rows["memory_size"], rows["gpu_xid"]) == (None, "memory_gib", None)
+
+
+def test_show_is_about_the_node_that_was_asked_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_of_two_classes(root)
+    for node, mode, value in (("g1", "enforce", 8), ("c1", "observe", 0)):
+        assert main(["check", "show", "gpu_count", "-w", node, "--root", str(root), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["modes"]["drain"], found["params"][0]["here"]) == (mode, value)
+    assert main(["check", "show", "fs_mounts", "-w", "g1", "--root", str(root)]) == 0
+    captured = capsys.readouterr()
+    assert "on g1:" in captured.out
+    assert "nothing expected in class 8xH100" in captured.err
+
+
+def test_run_names_what_was_skipped_and_why(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_of_two_classes(root)
+    (root / "proc/self").mkdir()
+    (root / "proc/self/mountinfo").write_text("21 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
+    asked = ["check", "run", "fs_mounts", "gpu_count", "-w", "c1", "--root", str(root)]
+    main([*asked, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert sorted(found["skipped_because"]) == sorted(found["skipped"])
+    assert main(["check", "run", "fs_mounts", "-w", "g1", "--root", str(root)]) == 0
+    page = capsys.readouterr().out
+    assert "skipped: fs_mounts: nothing expected in class 8xH100 (`mounts`)\n" in page
+    assert "g1: skip; 0 passed, 1 skipped, 0 findings" in page
+
+
+def test_a_source_that_cannot_be_read_is_told_without_names_of_classes(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_of_two_classes(root)
+    assert main(["check", "run", "fs_mounts", "kernel_log", "-w", "c1", "--root", str(root), "--json"]) == 1
+    said = [
+        one["message"] for row in json.loads(capsys.readouterr().out)["results"] for one in row["findings"]
+    ]
+    assert said[0].startswith("mounts: the mount table ")
+    assert not any("Error:" in one for one in said)
+
+
+def test_run_names_what_passed_on_request(
+    root: Path, lamp: type[Check], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lamp, "judge", lambda *_: [passed()])
+    assert main(["check", "run", "--root", str(root), "-v"]) == 0
+    assert "passed: lamp\n" in capsys.readouterr().out
+    assert main(["check", "run", "--root", str(root)]) == 0
+    assert "passed: lamp" not in capsys.readouterr().out

@@ -30,6 +30,14 @@ SchedulerParameters=bf_continue,nohold_on_prolog_fail
 PrologEpilogTimeout=120
 """
 
+GOOD_CONFIG = """\
+[[class]]
+name = "k"
+nodes = "c[1-9]"
+[[class.mounts]]
+path = "/scratch"
+"""
+
 
 def script(path: Path, text: str = "#!/bin/sh\nexit 0\n", mode: int = 0o755) -> Path:
     """An executable file with its folders."""
@@ -39,9 +47,7 @@ def script(path: Path, text: str = "#!/bin/sh\nexit 0\n", mode: int = 0o755) -> 
     return path
 
 
-def site(
-    root: Path, slurm_conf: str = GOOD_CONF, config: str = "[[class]]\nname = 'k'\nnodes = 'c[1-9]'\n"
-) -> Subject:
+def site(root: Path, slurm_conf: str = GOOD_CONF, config: str = GOOD_CONFIG) -> Subject:
     """A site where everything is in order, but for what the arguments say; the plan is applied."""
     for hook in ("prolog", "epilog", "healthcheck"):
         script(root / f"usr/lib/slurm-guard/{hook}/sguard-{hook}", SHIM.format(hook=hook))

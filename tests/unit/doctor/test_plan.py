@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from slurm_guard.doctor import plan
 from slurm_guard.doctor.subject import Subject
 from tests.unit.doctor.sites import NODE, site, told
@@ -93,3 +95,33 @@ def test_a_node_that_only_a_mode_names_is_in_no_class(tmp_path: Path) -> None:
         "warn",
         "node 'c7' is in no class: nothing is expected of it (counts, mounts, references)",
     ) in found
+
+
+@pytest.mark.parametrize(
+    ("more", "has_ports", "found"),
+    [
+        ("", False, ["fs_mounts: nothing expected in class k (`mounts`)"]),
+        (
+            "",
+            True,
+            [
+                "fs_mounts: nothing expected in class k (`mounts`)",
+                "ib_link: nothing expected in class k (`ib_ports`)",
+            ],
+        ),
+        ("[[class.mounts]]\npath = '/a'\n", False, []),
+        ("ib_ports = 0\n[[class.mounts]]\npath = '/a'\n", True, []),
+        ("[class.checks.fs_mounts]\nenabled = false\n", False, []),
+    ],
+)
+def test_a_check_with_nothing_to_compare_with_is_told(
+    tmp_path: Path, more: str, has_ports: bool, found: list[str]
+) -> None:
+    if has_ports:
+        (tmp_path / "sys/class/infiniband/mlx5_0").mkdir(parents=True)
+    subject = site(tmp_path, config=f"[[class]]\nname = 'k'\nnodes = 'c[1-9]'\n{more}")
+    assert told(plan.examine, subject) == [("warn", what) for what in found]
+    advice = [one for one in plan.examine(subject) if one.what in found]
+    assert all("enabled = false" in one.remedy for one in advice)
+    quiet = [one.what for one in plan.examine(subject) if one.status == "skip"]
+    assert "memory_size: nothing expected in class k (`memory_gib`)" in quiet
