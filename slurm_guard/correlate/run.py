@@ -51,20 +51,32 @@ def _is_behind(store: Store) -> bool:
 
 
 class _Dirty:
-    """What has to be written: members, and from when on the incidents of a cause are to be grouped anew."""
+    """What has to be written: members, and from when on the incidents of a cause are to be grouped anew.
+
+    `again` is when incidents were seen last; `lost` are incidents that lost a member, and the member that has
+    its time now.
+    """
 
     def __init__(self) -> None:
         self.since: dict[Key, int] = {}
         self.again: dict[int, int] = {}
         self.lost: list[tuple[int, Member | None]] = []
+        self.saved: list[Member] = []
+        self.removed: list[Member] = []
 
-    def turned(self, one: Member, at: int) -> None:
+    def take(self, tracker: Tracker) -> None:
+        """What a node's new marks changed."""
+        self.saved += tracker.touched.values()
+        for one in tracker.touched.values():
+            if one.incident is not None:
+                self.again[one.incident] = max(one.last_seen, self.again.get(one.incident, 0))
+        for one in tracker.turned.values():
+            self.turned(one)
+
+    def turned(self, one: Member) -> None:
+        """The incidents of this member's cause are to be grouped anew."""
         key = causes.key(one)
-        self.since[key] = min(at, self.since.get(key, at))
-
-    def seen(self, one: Member) -> None:
-        if one.incident is not None:
-            self.again[one.incident] = max(one.last_seen, self.again.get(one.incident, 0))
+        self.since[key] = min(one.first_seen, self.since.get(key, one.first_seen))
 
 
 def _slice(connection: Connection, changes: Changes) -> None:
@@ -88,23 +100,23 @@ def _slice(connection: Connection, changes: Changes) -> None:
 
 def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, upto: int, dirty: _Dirty) -> None:
     """Take in the new marks of each node."""
+    if not new:
+        return
     names = _names(connection, new)
-    going = members.going(connection, new)
+    known = members.lasting(connection, new, min(some[0].at for some in new.values()))
     for node, some in new.items():
         first = some[0].at
-        known = members.since(connection, node, first)
-        is_late = any(one.ended is not None for one in known)
+        lasting = [one for one in known.get(node, ()) if one.ended is None or one.ended >= first]
+        is_late = any(one.ended is not None for one in lasting)
         if is_late or marks.newest(connection, node, after) >= first:
             _follow_anew(connection, node, names[node], first, upto, dirty)
             continue
-        tracker = Tracker(*names[node], going.get(node, ()))
+        tracker = Tracker(*names[node], lasting)
         for mark in some:
             tracker.feed(mark)
-        members.save(connection, tracker.touched.values())
-        for one in tracker.touched.values():
-            dirty.seen(one)
-        for one in tracker.turned.values():
-            dirty.turned(one, one.first_seen)
+        dirty.take(tracker)
+    members.remove(connection, dirty.removed)
+    members.save(connection, dirty.saved)
 
 
 def _names(connection: Connection, nodes: dict[int, list[Mark]]) -> dict[int, tuple[str, str]]:
@@ -120,22 +132,22 @@ def _follow_anew(
     connection: Connection, node: int, name: tuple[str, str], first: int, upto: int, dirty: _Dirty
 ) -> None:
     """Follow a node again from before everything that a late mark touches."""
-    since, old = first, members.since(connection, node, first)
+    since, old = first, members.lasting(connection, [node], first).get(node, [])
     while old and min(one.first_seen for one in old) < since:
         since = min(one.first_seen for one in old)
-        old = members.since(connection, node, since)
+        old = members.lasting(connection, [node], since).get(node, [])
     tracker = Tracker(*name)
     for mark in marks.of_node(connection, node, since, upto):
         tracker.feed(mark)
     gone = _keep_numbers(old, tracker.made)
-    members.save(connection, tracker.made)
-    members.remove(connection, gone)
+    dirty.saved += tracker.made
+    dirty.removed += gone
     for one in gone:
         if one.incident is not None:
             heir = next((each for each in tracker.made if _same(one, each) and _overlap(one, each)), None)
             dirty.lost.append((one.incident, heir))
     for one in (*tracker.made, *old):
-        dirty.turned(one, one.first_seen)
+        dirty.turned(one)
 
 
 def _keep_numbers(old: list[Member], new: list[Member]) -> list[Member]:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 NOT_COUNTED = ("NOTE", "JOB")
 #: States of a node's plan that a person must know of.
 BAD_PLANS = ("default", "foreign", "stale", "torn")
+_NEWEST = """
+SELECT max(
+  coalesce((SELECT started FROM runs WHERE node_id=? AND id<=? ORDER BY started DESC LIMIT 1), 0),
+  coalesce((SELECT at FROM actions WHERE node_id=? AND run<=? ORDER BY at DESC LIMIT 1), 0))
+"""
 _runs, _boots, _guards = schema.runs, schema.boots, schema.guards
 
 
@@ -136,12 +141,8 @@ def closed_words(by: str, text: str) -> str:
 
 def newest(connection: Connection, node: int, upto: int) -> int:
     """The time of the newest mark of a node among runs up to a number; 0 if there is none."""
-    run, action = _runs, schema.actions
-    query = select(run.c.started).where(run.c.node_id == node, run.c.id <= upto)
-    last_run = connection.scalar(query.order_by(run.c.started.desc()).limit(1))
-    query = select(action.c.at).where(action.c.node_id == node, action.c.run <= upto)
-    last_action = connection.scalar(query.order_by(action.c.at.desc()).limit(1))
-    return max(last_run or 0, last_action or 0)
+    found: int = connection.exec_driver_sql(_NEWEST, (node, upto, node, upto)).scalar_one()
+    return found
 
 
 def _numbered(after: int, upto: int) -> ColumnElement[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, bindparam, delete, or_, select, update
+from sqlalchemy import and_, delete, func, or_, select, update
 
 from slurm_guard.store import queries, schema
 from slurm_guard.store.incident_model import COLLECTOR_SILENT, SHARED, SILENT, Member
@@ -16,24 +16,21 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
 _table, _nodes = incident_members, schema.nodes
-_PLAIN = tuple(column.name for column in _table.columns if column.name not in ("event", "excused"))
+_COLUMNS = tuple(column.name for column in _table.columns)
+_PLAIN = tuple(name for name in _COLUMNS if name not in ("event", "excused"))
+_VERB = "INSERT OR REPLACE INTO incident_members"
+_SAVE = f"{_VERB} ({', '.join(_COLUMNS)}) VALUES ({','.join('?' * len(_COLUMNS))})"
 _WATCHED = (SILENT, COLLECTOR_SILENT)
 
 
-def going(connection: Connection, nodes: Iterable[int]) -> dict[int, list[Member]]:
-    """The open members of some nodes (by number) that follow the node's runs."""
+def lasting(connection: Connection, nodes: Iterable[int], at: int) -> dict[int, list[Member]]:
+    """Members of some nodes (by number) that follow the nodes' runs and were open at a time or later."""
     found: dict[int, list[Member]] = {}
     for some in queries.chunks(list(nodes)):
-        where = (_table.c.node_id.in_(some), _table.c.ended.is_(None), _table.c.fault.not_in(_WATCHED))
-        for one in _members(connection, *where):
+        lately = or_(_table.c.ended.is_(None), _table.c.ended >= at)
+        for one in _members(connection, _table.c.node_id.in_(some), lately, _table.c.fault.not_in(_WATCHED)):
             found.setdefault(one.node_id, []).append(one)
     return found
-
-
-def since(connection: Connection, node: int, at: int) -> list[Member]:
-    """Members of a node that follow its runs and were open at a time or later."""
-    lasting = or_(_table.c.ended.is_(None), _table.c.ended >= at)
-    return list(_members(connection, _table.c.node_id == node, lasting, _table.c.fault.not_in(_WATCHED)))
 
 
 def watched(connection: Connection, fault: str) -> list[Member]:
@@ -66,17 +63,15 @@ def of_incidents(connection: Connection, ids: Sequence[int]) -> dict[int, list[M
 
 
 def save(connection: Connection, members: Iterable[Member]) -> None:
-    """Write members; new ones get their number."""
-    old = []
-    for one in members:
-        row = _values(one)
-        if one.id:
-            old.append({**row, "b_id": one.id})
-            continue
-        key = connection.execute(_table.insert().values(row)).inserted_primary_key
-        one.id = int(key[0]) if key is not None else 0
-    if old:
-        connection.execute(update(_table).where(_table.c.id == bindparam("b_id")), old)
+    """Write members, all at once; new ones get their number."""
+    some = list(members)
+    new = [one for one in some if not one.id]
+    if new:
+        last = connection.scalar(select(func.max(_table.c.id))) or 0
+        for number, one in enumerate(new, last + 1):
+            one.id = number
+    if some:
+        connection.exec_driver_sql(_SAVE, [_values(one) for one in some])
 
 
 def assign(connection: Connection, incident: int, members: Iterable[Member]) -> None:
@@ -111,6 +106,5 @@ def _member(row: Row[Any]) -> Member:
     )
 
 
-def _values(one: Member) -> dict[str, Any]:
-    row = {name: getattr(one, name) for name in _PLAIN if name != "id"}
-    return {**row, "event": int(one.event), "excused": int(one.excused)}
+def _values(one: Member) -> tuple[Any, ...]:
+    return tuple(getattr(one, name) for name in _COLUMNS)
