@@ -8,7 +8,7 @@ import typer
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
 from slurm_guard.cli.wrapped import WIDTH, wrap
-from slurm_guard.core.errors import ConfigError
+from slurm_guard.core.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
     from slurm_guard.config.apply import Applied
@@ -81,6 +81,26 @@ def apply(root: options.Root = "/", as_json: options.Json = False) -> None:
     print("\n".join(wrap(_summary(applied), rest="  ")))
     for change in applied.changes:
         print("\n".join(wrap(change, "  ", "    ")))
+
+
+@app.command()
+def client(root: options.Root = "/", as_json: options.Json = False) -> None:
+    """Print the file by which users' `sguard job` finds the collector.
+
+    It is /etc/slurm-guard/client.json, for login nodes too; nothing in it is secret.
+    """
+    from slurm_guard.config import client as clients
+    from slurm_guard.config import load
+
+    places = Host(root).places
+    wanted = load.require(load.read(places)).collector
+    if not wanted.url:
+        raise SetupError(f"{places.config}: no collector; expected `url` in [collector]")
+    content = clients.content(wanted).decode()
+    if as_json:
+        output.emit_json("config_client", {"path": clients.path_of(places), "content": json.loads(content)})
+    else:
+        print(content, end="")
 
 
 def _tell(notes: list[str]) -> None:

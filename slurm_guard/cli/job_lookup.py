@@ -1,119 +1,21 @@
-"""What Slurm knows of a job, and which number the records know it by."""
+"""What Slurm knows of a job, as this host asks it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
-from slurm_guard.cli import output
-from slurm_guard.cli.door import DEADLINE_S, door
-from slurm_guard.core.errors import NotFoundError, SlurmError
-from slurm_guard.store import schema
+from slurm_guard.cli.door import door
+from slurm_guard.report import job_lookup
+from slurm_guard.report.job_lookup import Found, number
 
 if TYPE_CHECKING:
     from slurm_guard.cli.host import Host
-    from slurm_guard.slurm.gateway import Gateway, JobInfo
-    from slurm_guard.store import Store
 
-_TOLD = (
-    "account",
-    "end_time",
-    "exit_code",
-    "exit_signal",
-    "name",
-    "nodes",
-    "partition",
-    "reason",
-    "restarts",
-    "start_time",
-    "state",
-    "submit_time",
-    "user",
-)
-
-
-@dataclass
-class Found:
-    """What Slurm told: runs as mappings for the report, the job's plain number, or why there is nothing."""
-
-    accounting: list[dict[str, Any]]
-    number: int | None = None
-    problem: str = ""
+__all__ = ["Found", "ask", "number"]
 
 
 def ask(host: Host, job_id: str, *, wanted: bool = True) -> Found:
-    """Ask accounting for all runs of a job, and slurmctld where accounting has nothing.
-
-    Accounting lags some seconds behind a job's end, and many sites have none.
-    """
+    """Ask Slurm for all runs of a job; with `wanted` False, nothing is asked."""
     if not wanted:
-        return _nothing("Slurm was not asked (--no-slurm)")
-    slurm = door(host)
-    problems: list[str] = []
-    rows: list[JobInfo] = list(_runs(slurm, job_id, problems))
-    if not rows:
-        rows = _live(slurm, job_id, problems)
-    if rows:
-        # slurmctld tells of the last run only: why accounting did not tell of the others must not be lost.
-        lacking = [{"problem": problem} for problem in problems]
-        return Found([*(_told(row) for row in rows), *lacking], rows[-1].job_id)
-    return _nothing("; ".join(problems) or "neither accounting nor slurmctld knows the job (any more)")
-
-
-def _runs(slurm: Gateway, job_id: str, problems: list[str]) -> list[Any]:
-    try:
-        return [row for row in slurm.accounting(job_id, DEADLINE_S) if not row.step]
-    except SlurmError as error:
-        problems.append(f"accounting: {output.brief(str(error))}")
-        return []
-
-
-def _live(slurm: Gateway, job_id: str, problems: list[str]) -> list[JobInfo]:
-    try:
-        found = slurm.job(job_id, DEADLINE_S)
-    except SlurmError as error:
-        problems.append(f"slurmctld: {output.brief(str(error))}")
-        return []
-    if found is None:
-        problems.append("slurmctld no longer knows the job")
-        return []
-    return [found]
-
-
-def _told(row: JobInfo) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _TOLD}
-
-
-def _nothing(problem: str) -> Found:
-    return Found([{"problem": problem}], None, problem)
-
-
-def number(store: Store, job_id: str, found: Found, cluster: str | None) -> int:
-    """The plain number of a job: itself, or what Slurm or a record says an array task's number is.
-
-    Raises NotFoundError if nobody knows the number of an array task or het component.
-    """
-    if job_id.isdigit():
-        return int(job_id)
-    if found.number is not None:
-        return found.number
-    known = _task_on_record(store, job_id, cluster) if "_" in job_id else None
-    if known is None:
-        raise NotFoundError(
-            f"job {job_id}: no record names its plain job id, and Slurm did not: {found.problem}; "
-            "give the plain id (`squeue -O JobID`, `sacct -o JobIDRaw`)"
-        )
-    return known
-
-
-def _task_on_record(store: Store, job_id: str, cluster: str | None) -> int | None:
-    table, nodes = schema.allocations, schema.nodes
-    array, task = (int(part) for part in job_id.split("_"))
-    query = select(table.c.job_id).where(table.c.array_job_id == array, table.c.array_task_id == task)
-    if cluster is not None:
-        query = query.join(nodes, nodes.c.id == table.c.node_id).where(nodes.c.cluster == cluster)
-    with store.read() as connection:
-        found: int | None = connection.scalar(query.order_by(table.c.opened.desc()).limit(1))
-    return found
+        return job_lookup.nothing("Slurm was not asked (--no-slurm)")
+    return job_lookup.ask(door(host), job_id)

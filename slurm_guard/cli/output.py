@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Any
+
+from slurm_guard.slurm.said import brief, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+__all__ = [
+    "SCHEMA",
+    "WIDTH",
+    "brief",
+    "count",
+    "emit_json",
+    "note",
+    "on_terminal",
+    "plain_table",
+    "printable",
+    "table",
+    "warn",
+]
+
 SCHEMA = "1.0"
 #: Columns of an answer that no terminal takes.
 WIDTH = 80
-_PROGRAMS_WORD = re.compile(r"\s*\b\w+: (?:error|fatal): ")
-_LONGEST = 200
 
 _COLOURS = {
     "pass": "green",
@@ -76,21 +89,9 @@ def _cell(value: Any) -> str:
     return printable(text) or "-"
 
 
-def printable(text: str) -> str:
-    """A foreign text in one line, without control characters."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-
-
 def count(number: int, thing: str, things: str = "") -> str:
     """`1 file`, `2 files`: a number and what is counted, with a plural of its own where `s` is not it."""
     return f"{number} {thing if number == 1 else things or f'{thing}s'}"
-
-
-def brief(text: str) -> str:
-    """What Slurm's programs say in several sentences, as the last of them: that one says why they gave up."""
-    first, *others = _PROGRAMS_WORD.split(printable(text))
-    said = f"{first.removesuffix(':')}: {others[-1]}" if others and first else text
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
 
 
 def note(text: str) -> None:

@@ -79,8 +79,8 @@ def _check_readable(folder: Path) -> None:
         if not os.access(place, os.X_OK):
             who = place.owner()
             raise SetupError(
-                f"{place}: only {who} may read results, so users need an admin for a report for now; "
-                f"run `sguard` as {who}"
+                f"{place}: only {who} may read results; run `sguard` as {who} (users: `sguard job` asks the "
+                "collector, see docs/users.md)"
             )
     else:
         return

@@ -37,6 +37,7 @@ def serve(
     from slurm_guard.collector.service import Collector
     from slurm_guard.collector.user import note_on_signing, require_lasting_user
     from slurm_guard.core.paths import Places
+    from slurm_guard.web import jobs
 
     require_lasting_user()
     places = Places(root)
@@ -48,8 +49,11 @@ def serve(
     except BaseException:
         collector.store.close()
         raise
-    note = note_on_signing(settings.uids)
-    server.run(collector, sockets, ready=lambda: _announce(settings, note, as_json))
+    signer = note_on_signing(settings.uids)
+    more = jobs.routes(collector)
+    server.run(
+        collector, sockets, more, ready=lambda: _announce(settings, [signer, collector.plan.problem], as_json)
+    )
     return 0
 
 
@@ -81,6 +85,9 @@ def _settings(places: "Places", listen: str | None) -> "Settings":
         programs=found.programs,
         slurm_conf=found.slurm_conf,
         addresses=wanted.addresses,
+        acting=wanted.acting,
+        calls_per_s=wanted.calls_per_s,
+        silent_after_s=wanted.silent_after * wanted.interval_s,
     )
 
 
@@ -108,7 +115,7 @@ def _uid_of(name: str) -> int:
         ) from None
 
 
-def _announce(settings: "Settings", note: str, as_json: bool) -> None:
+def _announce(settings: "Settings", notes: list[str], as_json: bool) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if settings.certificate else 'http'}://{host}:{settings.port}"
     if as_json:
@@ -124,5 +131,5 @@ def _announce(settings: "Settings", note: str, as_json: bool) -> None:
     sys.stdout.flush()
     if settings.host not in ("127.0.0.1", "::1", "localhost") and not settings.certificate:
         output.warn("not encrypted: whoever is on this network can read records; set certificate and key")
-    if note:
+    for note in filter(None, notes):
         output.warn(note)

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_guard.config import client, load
 from slurm_guard.config import host as host_module
-from slurm_guard.config import load
 from slurm_guard.config.changes import describe_changes
 from slurm_guard.config.compile import compile_bundle
 from slurm_guard.core import plan
@@ -67,6 +67,7 @@ def apply(places: Places, now: float | None = None) -> Applied:
     applied = Applied(places.plan, bundle, previous)
     applied.notes = [*reading.notes, *host.notes, *([places.node_problem] if places.node_problem else [])]
     _write(places, encode(bundle), keep_previous=applied.changed)
+    applied.notes += client.write(places, config.collector)
     return applied
 
 

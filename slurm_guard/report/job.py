@@ -33,13 +33,14 @@ def build(
     job_id: int,
     accounting: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     cluster: str | None = None,
+    uid: int | None = None,
 ) -> dict[str, Any]:
-    """The report on all runs of a job, oldest first.
+    """The report on all runs of a job, oldest first; with a `uid`, on that user's alone.
 
     `accounting` is what Slurm told (see `diagnosis.accounting.told_by`) and may be missing. Raises
     NotFoundError if neither the store nor accounting knows the job, StoreError if the store fails.
     """
-    runs = jobs.job_runs(store, job_id, cluster)
+    runs = jobs.job_runs(store, job_id, cluster, uid)
     told = told_by(accounting, runs)
     if not runs:
         return _without_runs(job_id, accounting, cluster)

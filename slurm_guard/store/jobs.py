@@ -26,13 +26,17 @@ _SLACK_MS = 10 * 60_000
 _LONGEST_MS = 60 * 86_400_000
 
 
-def job_runs(store: Store, job_id: int, cluster: str | None = None) -> list[JobRun]:
-    """Every run of a job that is on record, oldest first; empty if there is none."""
+def job_runs(
+    store: Store, job_id: int, cluster: str | None = None, uid: int | None = None
+) -> list[JobRun]:
+    """Every run of a job that is on record, of that user if one is given, oldest first."""
     with store.read() as connection:
         table, nodes = schema.allocations, schema.nodes
         where: list[ColumnElement[bool]] = [table.c.job_id == job_id]
         if cluster is not None:
             where.append(nodes.c.cluster == cluster)
+        if uid is not None:
+            where.append(table.c.uid == uid)
         found = group(queries.allocations(connection, *where))
         return [_load(connection, run) for run in found]
 

@@ -120,7 +120,7 @@ def test_a_user_who_may_read_nothing_is_told(
     monkeypatch.setattr(results.os, "access", Denied(str(var), os.X_OK))
     who = var.owner()
     with pytest.raises(
-        SetupError, match=rf"only {who} may read results, so users need an admin .*; run `sguard` as {who}"
+        SetupError, match=rf"only {who} may read results; run `sguard` as {who} \(users: `sguard job` asks"
     ):
         results.open_results(Host(str(root)))
 

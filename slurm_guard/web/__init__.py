@@ -1,0 +1,1 @@
+"""Floor 8: what users read through the collector."""
