@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -35,6 +36,13 @@ def warn_unreachable(slurm: Slurm, wanted: bool) -> None:
     """Say that Slurm's side is missing from the answer, and why."""
     if wanted and slurm.problem:
         output.warn(f"without Slurm's own states: {output.brief(slurm.problem)}")
+
+
+def warn_switched_off(host: Host) -> None:
+    """Say that this host's hooks do nothing: its records only look fresh for a while."""
+    for path in host.places.kill_switches:
+        if os.path.lexists(path):
+            output.warn(f"{host.node}: its hooks are switched off by {path}: no new run will be on record")
 
 
 def expand(hostlist: str | None) -> list[str] | None:

@@ -48,6 +48,8 @@ def node(
     else:
         print(report.text(page).rstrip("\n"))
         fleet.warn_unreachable(slurm, not no_slurm)
+    if name == host.node:
+        fleet.warn_switched_off(host)
     return 0 if page["status"] in (PASS, SKIP) and not page["open_faults"] and not page["drained"] else 1
 
 

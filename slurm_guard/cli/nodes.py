@@ -50,6 +50,7 @@ def nodes(
     else:
         print(report.text(page).rstrip("\n"))
         fleet.warn_unreachable(slurm, not no_slurm)
+    fleet.warn_switched_off(host)
     return 1 if any(_is_bad(row) for row in page["nodes"]) else 0
 
 

@@ -108,6 +108,21 @@ def test_each_node_is_counted_once(
     assert capsys.readouterr().out.startswith("3 nodes: 1 with open faults, 1 silent, 1 clean\n")
 
 
+@pytest.mark.parametrize("switch", ["etc/slurm-guard/disabled", "run/slurm-guard/disabled"])
+def test_a_kill_switch_of_this_host_is_told(
+    switch: str, root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, run_record("n1"))
+    (root / "etc/slurm-guard").mkdir(parents=True)
+    (root / "etc/slurm-guard/node.json").write_text('{"node": "n1"}')
+    (root / switch).parent.mkdir(parents=True, exist_ok=True)
+    (root / switch).touch()
+    said = f"n1: its hooks are switched off by {root}/{switch}"
+    for words in (["nodes"], ["node", "n1"], ["nodes", "--json"]):
+        assert run(root, *words) == 0
+        assert said in capsys.readouterr().err
+
+
 def test_another_cluster_s_nodes_are_not_compared_with_this_slurm_s(
     root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:

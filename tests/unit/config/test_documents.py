@@ -24,6 +24,17 @@ def test_the_examples_are_valid_together(repository: Path, tmp_path: Path) -> No
     assert len(reading.files) == 2
 
 
+def test_the_examples_enforce_nothing_and_their_modes_are_valid(repository: Path, tmp_path: Path) -> None:
+    """Whoever copies an example starts in observe, as the README says."""
+    (tmp_path / "etc/slurm-guard").mkdir(parents=True)
+    text = (repository / "contrib/slurm-guard.toml.example").read_text()
+    for is_shown in (False, True):
+        shown = re.sub(r"(?m)^# ?(?=\[\[mode|(?:action|check|mode|nodes) = )", "", text) if is_shown else text
+        (tmp_path / "etc/slurm-guard/slurm-guard.toml").write_text(shown)
+        found = load.load(Places(str(tmp_path))).modes
+        assert [one.action for one in found if one.mode == "enforce"] == ["drain", "refuse"] * is_shown
+
+
 def test_defaults_in_comments_of_the_example_are_the_built_in_ones(repository: Path, tmp_path: Path) -> None:
     text = (repository / "contrib/slurm-guard.toml.example").read_text()
     shown = re.sub(r"(?m)^# (\w+ = (?:\d|\[\"root).*)$", r"\1", text)
