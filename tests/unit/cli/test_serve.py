@@ -88,6 +88,7 @@ def test_beyond_loopback_it_says_what_that_means(tmp_path: Path) -> None:
     assert "listening on http://0.0.0.0:" in line
     assert "requests signed with a token" in line
     assert "not encrypted" in problems
+    assert "no plan at" in problems
 
 
 #: What is configured, the exit code, and what is said.
