@@ -35,6 +35,10 @@ COMMANDS: dict[str, Entry] = {
     "drains": Entry(
         "drains", "drains", "List nodes that slurm_guard drained or should have, and what is next."
     ),
+    "incidents": Entry(
+        "incidents", "incidents", "List incidents: findings of one cause, over time, devices and nodes."
+    ),
+    "incident": Entry("incident", "app", "Show one incident, acknowledge it or close it."),
     "drain": Entry("drain", "drain", "Drain a node, never overwriting anybody else's reason."),
     "resume": Entry("resume", "resume", "Return a node that slurm_guard drained to service."),
     "ready": Entry("ready", "ready", "Say whether this node is fit for jobs, before slurmd starts."),
