@@ -84,6 +84,11 @@ class Places:
         return os.path.join(self.var, "sightings.json")
 
     @property
+    def inventory(self) -> str:
+        """Which machine and which GPUs this node had last."""
+        return os.path.join(self.var, "inventory.json")
+
+    @property
     def database(self) -> str:
         """The store of this host."""
         return os.path.join(self.var, "store.sqlite")

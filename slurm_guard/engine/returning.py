@@ -68,6 +68,11 @@ class Returning:
         if flaps and len(lately) >= flaps and not self.stays:
             self.stays = f"the node has returned {len(lately)} times within {window_s / 3600:g} h"
 
+    def forget_devices(self, devices: set[str]) -> None:
+        """These were swapped: what the node returned from before concerned other cards."""
+        for one in self.returns if devices else ():
+            one["faults"] = [fault for fault in one["faults"] if fault.partition(" ")[2] not in devices]
+
     def forget(self) -> None:
         """A person's word that the node is good is a new beginning."""
         self.returns, self.stays, self.clean_since = [], "", None

@@ -9,7 +9,7 @@ import time
 from slurm_guard.core import gpus
 from slurm_guard.core.expectation import Expectation
 from slurm_guard.core.outcome import Facts, worst
-from slurm_guard.engine import allocations, clock, judge, node_state, runner
+from slurm_guard.engine import allocations, clock, inventory, judge, node_state, runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def run_checks(
     outcome.checks = [check.name for check in checks]
     since = _kmsg_since(outcome, places, context)
     outcome.expect = _expectation(outcome, plan, context, began, is_first=since is None)
+    if "inventory" in outcome.checks:
+        outcome.expect.run["inventory"] = Facts(inventory.load(places), now=clock.machine(places))
     seconds = deadline_s or plan.deadlines[context.hook] * SHARE[context.hook]
     outcome.reading = runner.read(
         sorted({probe for check in checks for probe in check.sources()}),

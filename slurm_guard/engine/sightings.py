@@ -11,6 +11,7 @@ from slurm_guard.engine import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from slurm_guard.core.outcome import Finding
@@ -71,6 +72,11 @@ class Sightings:
             entry["events"] = [*entry["events"][-_MOST_EVENTS + 1 :], event]
         return name
 
+    def forget(self, devices: set[str]) -> None:
+        """What is on record of these concerned other cards."""
+        for name in [name for name in self.faults if name.partition(" ")[2] in devices]:
+            del self.faults[name]
+
     def ages(self, now: float) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], list[float]]]:
         """`lasting` and `began` for the policy's history, in seconds."""
         lasting, began = {}, {}
@@ -113,13 +119,16 @@ def with_run(places: Places, findings: list[Finding], judged: set[str], boot_id:
     return found
 
 
-def save(places: Places, findings: list[Finding], judged: set[str], boot_id: str) -> None:
-    """Take one run into the file, under its lock. Raises OSError."""
+def save(
+    places: Places, findings: list[Finding], judged: set[str], boot_id: str, gone: Iterable[str] = ()
+) -> None:
+    """Take one run into the file, under its lock; `gone` are devices that were swapped. Raises OSError."""
     with files.locked(places.lock("sightings"), patience_s=1.0) as held:
         if not held:
             raise OSError("the lock of the sightings could not be had")
         found = load(places)
         before = repr(found.faults)
+        found.forget(set(gone))
         found.note(findings, judged, boot_id, time.time())
         if repr(found.faults) != before:
             files.make_folder(places.var)

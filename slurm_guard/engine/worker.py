@@ -19,6 +19,7 @@ from slurm_guard.engine import (
     clock,
     disk,
     faults,
+    inventory,
     node_state,
     record,
     requests,
@@ -266,6 +267,7 @@ def _update_faults(this: Run) -> None:
         complete = clean_check and (not found.claim or found.claim.get("check") in judged)
         found.update(outcome.findings, judged, tiers, outcome.boot_id, clock.iso(outcome.started), complete)
         _note_returning(this, found, complete)
+        found.returning.forget_devices(inventory.swapped(outcome.results))
         if this.refusing is not None:
             found.note_refusal(this.refused_at)
         if this.requests and not found.drained:
@@ -336,7 +338,14 @@ def _update_sightings(this: Run) -> None:
     if this.plan.needs_sightings:
         from slurm_guard.engine import sightings
 
-        sightings.save(this.places, this.outcome.findings, _judged(this), this.outcome.boot_id)
+        gone = inventory.swapped(this.outcome.results)
+        sightings.save(this.places, this.outcome.findings, _judged(this), this.outcome.boot_id, gone)
+
+
+def _update_inventory(this: Run) -> None:
+    if "inventory" in this.outcome.checks:
+        nvml = this.outcome.reading.facts.get("nvml")
+        inventory.save(this.places, nvml, clock.machine(this.places))
 
 
 def _update_allocation(this: Run) -> None:
@@ -360,6 +369,7 @@ _STEPS: Steps = (
     ("state", _update_state),
     ("allocation", _update_allocation),
     ("record", _put_record),
+    ("inventory", _update_inventory),
 )
 #: What lies in the run folder, mostly on another disk: a sick one must not leave this job's allocation open.
 _STEPS_OF_THIS_BOOT: Steps = (("state", _update_state), ("allocation", _update_allocation))
