@@ -181,9 +181,9 @@ def _heed_waiting_requests(this: Run) -> None:
 
 
 def _request(this: Run, decision: Decision) -> dict[str, Any]:
-    return requests.make(
     jobs, users = _on_the_node(this)
         "drain",
+    return requests.make(
         boot_id=this.outcome.boot_id,
         run_id=this.outcome.run_id,
         fault=decision.fault,
@@ -193,12 +193,11 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
         reason=reasons.build(decision.fault, decision.device),
         job_id=this.context.job_id if decision.action == "refuse" else None,
         by=this.context.hook,
-    )
         jobs=jobs,
         users=users,
 
+    )
 
-def _put_on_disk(this: Run, steps: Steps | None = None) -> None:
 def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
     """Whose node a drain of now takes: the hook's own job's, in a healthcheck that of all. Root is nobody."""
     context, others = this.context, this.outcome.others
@@ -209,6 +208,7 @@ def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
 
 
     """In a child with a deadline: requests first, then state, then the record.
+def _put_on_disk(this: Run, steps: Steps | None = None) -> None:
 
     What cannot be written keeps nothing of the rest from the disk: they need not be on the same one.
     """
