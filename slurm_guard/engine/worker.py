@@ -182,8 +182,8 @@ def _heed_waiting_requests(this: Run) -> None:
 
 def _request(this: Run, decision: Decision) -> dict[str, Any]:
     jobs, users = _on_the_node(this)
-        "drain",
     return requests.make(
+        "drain",
         boot_id=this.outcome.boot_id,
         run_id=this.outcome.run_id,
         fault=decision.fault,
@@ -195,8 +195,8 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
         by=this.context.hook,
         jobs=jobs,
         users=users,
-
     )
+
 
 def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
     """Whose node a drain of now takes: the hook's own job's, in a healthcheck that of all. Root is nobody."""
@@ -207,8 +207,8 @@ def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
     return jobs, sorted({one["uid"] for one in others if isinstance(one.get("uid"), int) and one["uid"]})
 
 
-    """In a child with a deadline: requests first, then state, then the record.
 def _put_on_disk(this: Run, steps: Steps | None = None) -> None:
+    """In a child with a deadline: requests first, then state, then the record.
 
     What cannot be written keeps nothing of the rest from the disk: they need not be on the same one.
     """
@@ -266,8 +266,8 @@ def _update_faults(this: Run) -> None:
     def apply(found: faults.OpenFaults) -> None:
         complete = clean_check and (not found.claim or found.claim.get("check") in judged)
         found.update(outcome.findings, judged, tiers, outcome.boot_id, clock.iso(outcome.started), complete)
-        _note_returning(this, found, complete)
         found.returning.forget_devices(inventory.swapped(outcome.results))
+        _note_returning(this, found, complete)
         if this.refusing is not None:
             found.note_refusal(this.refused_at)
         if this.requests and not found.drained:
@@ -368,8 +368,8 @@ _STEPS: Steps = (
     ("sightings", _update_sightings),
     ("state", _update_state),
     ("allocation", _update_allocation),
-    ("record", _put_record),
     ("inventory", _update_inventory),
+    ("record", _put_record),
 )
 #: What lies in the run folder, mostly on another disk: a sick one must not leave this job's allocation open.
 _STEPS_OF_THIS_BOOT: Steps = (("state", _update_state), ("allocation", _update_allocation))
