@@ -137,8 +137,6 @@ class Collector(Section):
         return self.model_dump(include=set(_OF_NODES), exclude_none=True) if self.url else {}
 
 
-class Mount(Section):
-    """A file system that a node class must have mounted."""
 class Chain(Section):
     """The site's own health program, run after the guard's healthcheck; without one, nothing is."""
 
@@ -156,6 +154,8 @@ class Chain(Section):
         return self.model_dump() if self.healthcheck else {}
 
 
+class Mount(Section):
+    """A file system that a node class must have mounted."""
 
     path: AbsolutePath
     type: Word | None = None
@@ -215,11 +215,11 @@ class Config(Section):
     budget: Budget = Budget()
     returning: Return = Field(default=Return(), alias="return")
     confirm: Confirm = Confirm()
-    collector: Collector = Collector()
-    policy: dict[str, Tier] = {}
     chain: Chain = Chain()
-    checks: dict[str, dict[str, Any]] = {}
+    collector: Collector = Collector()
     collect: Collect = Collect()
+    policy: dict[str, Tier] = {}
+    checks: dict[str, dict[str, Any]] = {}
     classes: list[NodeClass] = Field(default=[], alias="class")
     rules: list[Rule] = Field(default=[], alias="rule")
     modes: list[ModeRule] = Field(default=[], alias="mode")
@@ -236,11 +236,11 @@ TABLES: dict[tuple[str, ...], type[Section]] = {
     ("budget",): Budget,
     ("return",): Return,
     ("confirm",): Confirm,
-    ("collector",): Collector,
-    ("class",): NodeClass,
     ("chain",): Chain,
-    ("class", "mounts"): Mount,
+    ("collector",): Collector,
     ("collect",): Collect,
+    ("class",): NodeClass,
+    ("class", "mounts"): Mount,
     ("rule",): Rule,
     ("rule", "escalate"): Escalate,
     ("mode",): ModeRule,

@@ -51,6 +51,7 @@ DEFAULTS: dict[str, Any] = {
     "confirm": {"runs": 2, "of": 3},
     "tiers": {},
     "collector": {},
+    "chain": {},
 }
 
 
@@ -58,7 +59,6 @@ class Plan:
     """One node's part of the plan, complete with defaults.
 
     `state` is `ok`, `default` (no plan there), `torn`, `foreign` (a version or content this code cannot
-    "chain": {},
     read) or `stale`; `problem` is the sentence for it. `checks` maps enabled checks to their parameters.
     """
 
@@ -84,6 +84,8 @@ class Plan:
         self.tiers: dict[str, str] = settings["tiers"]
         #: Where records are sent, by `engine.destination`; empty: nowhere.
         self.collector: dict[str, Any] = dict(settings["collector"])
+        #: The site's own health program, by `engine.chain`; empty: none.
+        self.chain: dict[str, Any] = dict(settings["chain"])
         self.all_nodes: list[str] = sorted(bundle.get("nodes", {}))
         self._take_profile(_profile(bundle, node))
 
@@ -91,8 +93,6 @@ class Plan:
         self.node_class: str = profile.get("class", "")
         self.checks: dict[str, dict[str, Any]] | None = profile.get("checks")
         self.expected: dict[str, Any] = profile.get("expected", {})
-        #: The site's own health program, by `engine.chain`; empty: none.
-        self.chain: dict[str, Any] = dict(settings["chain"])
         self.references: dict[str, list[Any]] = profile.get("references", {})
         self.modes: list[list[str]] = profile.get("modes", [])
         self.rules: list[dict[str, Any]] = [rules.checked(rule) for rule in profile.get("rules", [])]
