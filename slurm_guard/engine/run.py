@@ -20,7 +20,8 @@ class Run:
 
     `refusing` is the request for which the prolog refuses its job, None in every other run; `refused_at` is
     when (unix seconds) it said so. `stays` is an action for the record: why the node no longer comes back by
-    itself, in the run that settled it. `ends` (monotonic seconds) is the hook's deadline.
+    itself, in the run that settled it. `waiting` are the (fault, device) whose drains waited on disk when this
+    run began. `ends` (monotonic seconds) is the hook's deadline.
     """
 
     def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:
@@ -33,6 +34,7 @@ class Run:
         self.refusing: dict[str, Any] | None = None
         self.refused_at = 0.0
         self.stays: dict[str, Any] | None = None
+        self.waiting: set[tuple[str, str]] = set()
         self.ends = float("inf")
 
     def log(self, text: str, level: int = syslog.WARNING) -> None:

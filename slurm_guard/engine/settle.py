@@ -68,13 +68,14 @@ def _seconds(this: Run) -> float:
 def _refuses(done: Outcome, request: dict[str, Any], this: Run) -> bool:
     """Refuse when the node is out of service, or an admin's: `held` by the budget lets the job run.
 
-    With the controller silent the budget cannot be read: then only a fault of this node alone refuses.
+    Where Slurm gave no answer the budget cannot be read, and a refusal is a drain: the job is let through,
+    and the drain waits on disk. Only one that waited before this job came, and is this node's own, refuses.
     """
     if done.what == "done":
         return True
     if done.what == "held":
         return done.out
-    return bool(request["scope"] != "shared")
+    return request["scope"] != "shared" and (request["fault"], request["device"]) in this.waiting
 
 
 def _refusals(this: Run) -> list[float]:

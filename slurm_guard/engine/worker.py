@@ -168,7 +168,8 @@ def _still_open(this: Run) -> list[Finding]:
 def _heed_waiting_requests(this: Run) -> None:
     """A drain that waits on disk, its fault seen again, refuses: else the next job starts on the bad node."""
     waiting, given = requests.waiting(this.places, this.outcome.boot_id), this.outcome.given
-    wanted = {(one.get("fault"), one.get("device")) for one in waiting if one["kind"] == "drain"}
+    wanted = {(one["fault"], one["device"]) for one in waiting if one["kind"] == "drain"}
+    this.waiting = wanted
     for decision in this.decisions:
         if decision.action == "tell":
             continue  # a rule or another tier has since made it no reason to act
