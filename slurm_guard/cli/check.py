@@ -45,7 +45,10 @@ def _short(row: dict[str, Any]) -> tuple[str, str, str]:
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A check, or one of its faults.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A check, or one of its faults.", autocompletion=options.checks),
+    ],
     node: options.Node = None,
     root: options.Root = "/",
     as_json: options.Json = False,
@@ -69,10 +72,20 @@ def show(
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Checks, or patterns such as 'gpu_*'; default: all."),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Checks, or patterns such as 'gpu_*'; default: all.",
+            autocompletion=options.checks,
+        ),
     ] = None,
     hook: Annotated[
-        str, typer.Option("--hook", metavar="HOOK", help=f"Run the checks of this hook: {', '.join(HOOKS)}.")
+        str,
+        typer.Option(
+            "--hook",
+            metavar="HOOK",
+            help=f"Run the checks of this hook: {', '.join(HOOKS)}.",
+            autocompletion=options.hooks,
+        ),
     ] = "healthcheck",
     node: Annotated[
         str | None, typer.Option("-w", "--node", metavar="NODE", help="This host's NodeName.")

@@ -27,6 +27,9 @@ class Entry(NamedTuple):
     help: str
 
 
+#: Both spellings of the request for help, of every command.
+HELP = {"help_option_names": ["-h", "--help"]}
+
 #: In the order of the help: questions first, then what changes a node, then set-up.
 COMMANDS: dict[str, Entry] = {
     "job": Entry("job", "job", "Say what was wrong with a job, whose fault it was and what to do."),
@@ -82,7 +85,9 @@ class LazyGroup(TyperGroup):
         if name not in COMMANDS and not name.startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS)
+            from slurm_guard.cli.usage import MEANT
+
+            near = [MEANT[name]] if name in MEANT else difflib.get_close_matches(name, COMMANDS)
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
@@ -124,6 +129,7 @@ def _restore_help(command: click.Command) -> None:
     """
     for child in getattr(command, "commands", {}).values():
         _restore_help(child)
+    command.context_settings = {**command.context_settings, **HELP}
     if command.callback is None:
         return
     vars(command)["format_arguments"] = _nothing

@@ -15,7 +15,7 @@ import click
 import typer
 
 from slurm_guard import __version__
-from slurm_guard.cli.lazy import LazyGroup
+from slurm_guard.cli.lazy import HELP, LazyGroup
 from slurm_guard.core.errors import GuardError, SetupError, SlurmError
 
 _EXIT_INTERRUPTED = 130
@@ -55,6 +55,7 @@ def click_command() -> click.Command:
     """The root command, as click sees it; docs and completion are made from it."""
     command = typer.main.get_command(app)
     command.name = "sguard"
+    command.context_settings = HELP
     return command
 
 
@@ -98,7 +99,9 @@ def _invoke(command: click.Command, arguments: list[str]) -> int:
 def _explain(error: Exception) -> int:
     """Say on stderr what went wrong; the exit code for it."""
     if isinstance(error, click.ClickException):
-        error.show()
+        from slurm_guard.cli.usage import show
+
+        show(error)
         return error.exit_code
     if isinstance(error, click.Abort):
         return _EXIT_INTERRUPTED
@@ -137,8 +140,10 @@ def _explain_os(error: OSError) -> int:
 
 def _say(text: str) -> None:
     said = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+    from slurm_guard.cli.wrapped import for_stderr
+
     with contextlib.suppress(OSError):
-        print(f"sguard: {said}", file=sys.stderr)
+        print("\n".join(for_stderr(said)), file=sys.stderr)
 
 
 def _forget_stdout() -> None:

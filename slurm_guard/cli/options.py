@@ -4,6 +4,23 @@ from typing import Annotated
 
 import typer
 
+from slurm_guard.core import check
+from slurm_guard.core.context import HOOKS
+
+
+def hooks(incomplete: str) -> list[str]:
+    """What the shell offers for a hook."""
+    return [name for name in HOOKS if name.startswith(incomplete)]
+
+
+def checks(incomplete: str) -> list[str]:
+    """What the shell offers for a check; after its dot, for one of its faults."""
+    name, dot, _ = incomplete.partition(".")
+    if not dot or name not in check.names():
+        return [one for one in check.names() if one.startswith(incomplete)]
+    return [f"{name}.{code}" for code in check.load(name).faults if f"{name}.{code}".startswith(incomplete)]
+
+
 Root = Annotated[
     str, typer.Option("--root", metavar="DIR", help="Take this node's files from below DIR instead of /.")
 ]

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from slurm_guard.cli.wrapped import for_stderr
 from slurm_guard.slurm.said import brief, printable
 
 if TYPE_CHECKING:
@@ -102,6 +103,6 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """What the reader must know about an answer: on stderr, also when piped."""
-    for line in text.splitlines():
-        said = "".join(letter if letter.isprintable() else " " for letter in line)
-        print(f"sguard: {said}", file=sys.stderr)
+    said = ("".join(letter if letter.isprintable() else " " for letter in line) for line in text.splitlines())
+    for line in for_stderr("\n".join(said)) if text else ():
+        print(line, file=sys.stderr)

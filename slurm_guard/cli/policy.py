@@ -45,7 +45,10 @@ def try_one(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = "gpu0",
     node: Node = None,
     hook: Annotated[
-        str, typer.Option("--hook", metavar="HOOK", help=f"One of {', '.join(HOOKS)}.")
+        str,
+        typer.Option(
+            "--hook", metavar="HOOK", help=f"One of {', '.join(HOOKS)}.", autocompletion=options.hooks
+        ),
     ] = "epilog",
     seen: Annotated[
         int, typer.Option("--seen", min=1, max=1000, help="Runs in a row that saw it, this one included.")

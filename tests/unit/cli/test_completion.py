@@ -28,6 +28,11 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["sguard", "check", ""], ["list", "show", "run"]),
         (["sguard", "job", "--no"], ["--no-slurm"]),
         (["sguard", "nonsense", ""], [""]),
+        (["sguard", "check", "run", "--hook", ""], ["prolog", "epilog", "healthcheck"]),
+        (["sguard", "policy", "test", "--hook", "e"], ["epilog"]),
+        (["sguard", "check", "show", "gpu_r"], ["gpu_remap"]),
+        (["sguard", "check", "show", "gpu_remap.b"], ["gpu_remap.banks"]),
+        (["sguard", "check", "run", "gpu_count", "ib_l"], ["ib_link"]),
     ],
 )
 def test_completion(words: list[str], expected: list[str], repository: Path, tmp_path: Path) -> None:

@@ -54,7 +54,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["jbo"], "No such command 'jbo'. Did you mean job?"),
         (["--frobnicate"], "No such option"),
-        (["check", "lsit"], "No such command"),
+        (["check", "lsit"], "No such command 'lsit'. Did you mean 'list'?\n"),
+        (["config", "chek"], "No such command 'chek'. Did you mean 'check'?\n"),
+        (["init", "--writ"], "No such option '--writ'. Did you mean --write?\n"),
+        (["explain", "gpu_xid.79"], "No such command 'explain'. Did you mean check show?\n"),
+        (["version"], "Did you mean --version?\n"),
         (["check", "run", "--hook", "spank"], "expected prolog, epilog, healthcheck"),
     ],
 )
@@ -63,6 +67,32 @@ def test_usage_errors_end_with_2(arguments: list[str], said: str, capsys: pytest
     captured = capsys.readouterr()
     assert said in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("words", [["-h"], ["check", "-h"], ["check", "run", "-h"], ["job", "-h"]])
+def test_help_has_a_short_name_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"Usage: sguard {' '.join(words[:-1])}".rstrip())
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize(
+    "words", [["doctor", "--root", "/none" * 20], ["check", "run", "x" * 90], ["job", "a b" * 30]]
+)
+def test_messages_fit_a_terminal_and_are_one_line_for_a_program(
+    words: list[str], is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert run(*words) in (2, 20, 21)
+    lines = capsys.readouterr().err.splitlines()
+    message = [line for line in lines if not line.startswith(("Usage", "Try")) and line]
+    if is_terminal:
+        assert len(message) > 1
+        assert all(len(line) <= 80 for line in message if len(line.split()) > 1)
+    else:
+        assert len(message) == 1
 
 
 def every_error() -> list[type[errors.GuardError]]:
