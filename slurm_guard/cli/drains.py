@@ -71,7 +71,7 @@ def _observed(store: "Store", names: list[str] | None) -> int:
 def _history(
     store: "Store", names: list[str] | None, window: tuple[int | None, int | None], as_json: bool
 ) -> int:
-    from slurm_guard.report import history as report
+    from slurm_guard.report import audit as report
 
     page = report.build(store, names, *window)
     if as_json:

@@ -33,7 +33,8 @@ class Event:
     """One thing that was done, held back or failed; times in milliseconds.
 
     `times` attempts ended alike, the first at `at`, the last at `until`. `drained` is True for a refusal that
-    also drained the node. `by` is the hook that called for it.
+    also drained the node. `by` is the hook that called for it, in the run with id `asked`; it stands in the
+    record of row `run`. `calls` counts calls to Slurm.
     """
 
     at: int
@@ -51,6 +52,9 @@ class Event:
     user: str | None
     job_id: int | None
     drained: bool = False
+    run: int = 0
+    asked: str = ""
+    calls: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """The event as reports show it."""
@@ -97,6 +101,7 @@ def _settled(rows: list[ActionRow], job_id: int | None, hook: str | None) -> lis
     if drain is not None:
         found.drained = drain.outcome == "done" and not _is_repeat(drain)
         found.answer = found.answer or drain.answer
+        found.calls = max(found.calls, drain.calls or 0)
     return [found, *(_event(one, by) for one in others if one is not drain)]
 
 
@@ -120,6 +125,9 @@ def _event(one: ActionRow, by: str) -> Event:
         by=by,
         user=one.user,
         job_id=one.job_id,
+        run=one.run,
+        asked=one.asked,
+        calls=one.calls or 0,
     )
 
 

@@ -142,7 +142,10 @@ def _where(report: dict[str, Any], width: int) -> list[str]:
         nodes = [one["node"] for one in some if one["node"]]
         first, last = min(one["first_seen"] for one in some), max(one["last_seen"] for one in some)
         what = f"{fold(nodes) if nodes else 'admin host'}: {fault} {device}".rstrip()
-        seen = f"{when(unix(first))} to {when(unix(last))}, seen {sum(one['times'] for one in some)} times"
+        times = sum(one["times"] for one in some)
+        seen = f"{when(unix(first))}, seen once"
+        if times > 1:
+            seen = f"{when(unix(first))} to {when(unix(last))}, seen {times} times"
         lines += wrap(f"{what}, {seen}, {state}" + (f": {clean(why)}" if why else ""), width, "  ", "    ")
     more = len(alike) - _MOST_LINES
     return [*lines, f"  and {more} more"] if more > 0 else lines

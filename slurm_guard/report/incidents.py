@@ -97,7 +97,7 @@ def text(report: dict[str, Any], width: int = WIDTH) -> str:
 
 
 def _lines(one: dict[str, Any], now: int, width: int) -> list[str]:
-    lines = wrap(f"{one['id']}  {one['state']}  {title(one)}", width, "  ", "      ")
+    lines = wrap(f"#{one['id']} {one['state']}: {title(one)}", width, "  ", "      ")
     lines += wrap(times(one, now), width, "      ")
     if one["message"]:
         lines += wrap(cut(clean(one["message"]), _LONGEST), width, "      ")

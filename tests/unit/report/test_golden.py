@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from slurm_guard import correlate
 from slurm_guard.core.errors import NotFoundError
 from slurm_guard.core.plan import Plan
-from slurm_guard.report import drains, history, job, node, nodes
+from slurm_guard.report import audit, drains, incident, incidents, job, node, nodes
 from slurm_guard.report.layout import columns_of
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.slurm.gateway import NodeState
+from slurm_guard.store import incidents as stored
 from slurm_guard.store import open_store
 from slurm_guard.store.record import parse
 from slurm_guard.store.writer import ingest
@@ -51,6 +53,14 @@ SLURM = Slurm(
         *(in_slurm(f"gx{number:02d}") for number in (6, 7, 8, 9, 20)),
     ]
 )
+
+
+def spoken_of(store: Store) -> dict[str, Any]:
+    """The first incident, after people spoke of it."""
+    stored.acknowledge(store, 1, "lena", "the vendor is told", ms(55))
+    stored.close(store, 1, "lena", "swapped", ms(70))
+    return incident.build(store, 1, now=ms(75))
+
 
 REPORTS: dict[str, tuple[stories.Records, Any]] = {
     "job_healthy": (
@@ -107,16 +117,25 @@ REPORTS: dict[str, tuple[stories.Records, Any]] = {
     "drains_none": ([], lambda s: drains.build(s, plan(), SLURM, ["gx20"], now=ms(75))),
     "drain_history": (
         [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_refusal_and_a_requeue()],
-        history.build,
+        audit.build,
     ),
-    "drain_history_none": ([], history.build),
+    "drain_history_none": ([], audit.build),
+    "incidents": (
+        [*stories.a_nodes_week(), *stories.storage_down(), *stories.a_healthy_job(), *stories.three_faults()],
+        lambda s: incidents.build(s, now=ms(181)),
+    ),
+    "incidents_none": ([], lambda s: incidents.build(s, now=ms(0))),
+    "incident": (stories.a_gpu_lost(), spoken_of),
+    "incident_shared": (stories.storage_down(), lambda s: incident.build(s, 1, now=ms(75))),
 }
 TEXTS = {
     "job": job.text,
     "node": node.text,
     "nodes": nodes.text,
     "drains": drains.text,
-    "drain_history": history.text,
+    "drain_history": audit.text,
+    "incidents": incidents.text,
+    "incident": incident.text,
 }
 
 
@@ -124,6 +143,7 @@ def built(folder: Path, name: str) -> dict[str, Any]:
     records, build = REPORTS[name]
     with open_store(folder / f"{name}.sqlite") as store:
         ingest(store, [parse(json.dumps(record).encode()) for record in records])
+        correlate.run(store, ms(0))
         report: dict[str, Any] = build(store)
     return report
 

@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from slurm_guard.cli import job_lookup
 from slurm_guard.core.plan import Plan
-from slurm_guard.report import drains, history, job, node, nodes
+from slurm_guard.report import audit, drains, job, node, nodes
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import Store, open_store
 from slurm_guard.store.record import parse
@@ -48,8 +48,8 @@ REPORTS: dict[str, Callable[[Store], object]] = {
     "a node": lambda store: node.build(store, "gx03", now=ms(181)),
     "all nodes": nodes.build,
     "drains": lambda store: drains.build(store, Plan({}, "gx01"), SILENT),
-    "history": lambda store: history.build(store, since=ms(0), until=ms(99)),
-    "history of one node": lambda store: history.build(store, ["gx05"], ms(0), ms(99)),
+    "history": lambda store: audit.build(store, since=ms(0), until=ms(99)),
+    "history of one node": lambda store: audit.build(store, ["gx05"], ms(0), ms(99)),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_guard.core.errors import NotFoundError
 from slurm_guard.core.plan import Plan
-from slurm_guard.report import drains, history, job, node, nodes
+from slurm_guard.report import audit, drains, job, node, nodes
 from slurm_guard.report.layout import columns_of
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import Store, open_store
@@ -80,7 +80,7 @@ def pages(store: Store, names: set[str]) -> Iterator[str]:
             continue
     yield nodes.text(nodes.build(store))
     yield drains.text(drains.build(store, PLAN, Slurm(problem="no answer")))
-    yield history.text(history.build(store))
+    yield audit.text(audit.build(store))
 
 
 @pytest.mark.parametrize("change", ODD.values(), ids=ODD.keys())
