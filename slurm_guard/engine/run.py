@@ -20,8 +20,8 @@ class Run:
 
     `refusing` is the request for which the prolog refuses its job, None in every other run; `refused_at` is
     when (unix seconds) it said so. `stays` is an action for the record: why the node no longer comes back by
-    itself, in the run that settled it. `waiting` are the (fault, device) whose drains waited on disk when this
-    run began. `ends` (monotonic seconds) is the hook's deadline.
+    itself, in the run that settled it. `waiting` are the (fault, device) whose drains waited on disk when
+    this run began. `ends` (monotonic seconds) is the hook's deadline.
     """
 
     def __init__(self, places: Places, plan: Plan, context: Context, outcome: RunOutcome) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slurm_guard.core.plan import Plan
-from slurm_guard.engine import faults, requests, worker
+from slurm_guard.engine import faults, requests, weigh
 
 from .test_late_actions import a_request, a_run
 
@@ -31,7 +31,7 @@ def test_a_drain_that_waits_refuses_only_while_its_fault_still_calls_for_one(
     this.outcome.given = given
     this.decisions[0].action, this.decisions[0].mode = action, mode
     requests.put(this.places, a_request())
-    worker._heed_waiting_requests(this)
+    weigh.heed_waiting_requests(this)
     assert [one.action for one in this.decisions] == [expected]
 
 
@@ -49,4 +49,4 @@ def test_an_open_event_of_a_check_that_was_switched_off_calls_for_nothing(
 
     faults.change(this.places, an_event)
     this.plan = Plan({"nodes": {"n1": 0}, "profiles": [{"checks": checks}]}, "n1")
-    assert bool(worker._still_open(this)) is open_still
+    assert bool(weigh.still_open(this)) is open_still
