@@ -36,6 +36,7 @@ def collect(
     something or kept something, and names each.
     """
     from slurm_guard.cli.pulled import Into
+    from slurm_guard.cli.results import bring_up_to_date
     from slurm_guard.remote.pull import pull_all
     from slurm_guard.store import open_store
 
@@ -46,6 +47,7 @@ def collect(
     targets, access = _ways(host, names)
     with open_store(host.places.database) as store:
         done = pull_all(targets, access, Into(store, host.plan.cluster).commit)
+        bring_up_to_date(store)
     _show(done, host, as_json)
     return 1 if any(one.why or one.refused or one.left for one in done) else 0
 
@@ -90,29 +92,29 @@ def _command() -> str:
 
 
 def _show(done: "list[Pulled]", host: Host, as_json: bool) -> None:
-    totals = {name: sum(getattr(one, name) for one in done) for name in ("taken", "known", "left")}
-    refused = sum(len(one.refused) for one in done)
+    totals = {name: sum(getattr(one, name) for one in done) for name in ("taken", "known", "left", "refused")}
     failed = [one.target.node for one in done if one.why]
     if as_json:
-        told = {"refused": refused, "failed": _fold(failed), "nodes": [_as_dict(one) for one in done]}
+        told = {"failed": _fold(failed), "nodes": [_as_dict(one) for one in done]}
         output.emit_json("collect", {"store": host.places.database, **totals, **told})
         return
     reached = output.count(len(done) - len(failed), "node")
     records = output.count(totals["taken"], "record")
-    print(f"{records} of {reached} taken, {totals['known']} known already, {refused} refused")
+    print(f"{records} of {reached} taken, {totals['known']} known already, {totals['refused']} refused")
     for (why, remedy), names in _alike(done).items():
         _warn(f"{_fold(names)}: {why}{f'; {remedy}' if remedy else ''}")
     for one in done:
         if one.why and one.detail:
             _warn(f"{one.target.node}: {one.detail}")
-        for run_id, why in one.refused:
+        for run_id, why in one.reasons:
             _warn(f"{one.target.node}: refused, set aside there: {run_id or 'a record'}: {why}")
 
 
 def _as_dict(one: "Pulled") -> dict[str, Any]:
-    refused = [{"run_id": run_id, "why": why} for run_id, why in one.refused]
-    told = {name: getattr(one, name) for name in ("taken", "known", "left", "why", "remedy", "detail")}
-    return {"node": one.target.node, "address": one.target.address, **told, "refused": refused}
+    names = ("taken", "known", "left", "refused", "why", "remedy", "detail")
+    told = {name: getattr(one, name) for name in names}
+    reasons = [{"run_id": run_id, "why": why} for run_id, why in one.reasons]
+    return {"node": one.target.node, "address": one.target.address, **told, "reasons": reasons}
 
 
 def _alike(done: "list[Pulled]") -> dict[tuple[str, str], list[str]]:

@@ -21,7 +21,7 @@ _MUNGE_KEY = "etc/munge/munge.key"
 
 
 def examine(subject: Subject) -> Iterator[Advice]:
-    """All advice about the token, the key of the certificate, and munge's key where nodes send with munge."""
+    """All advice about the token, the keys of the certificate and of `sguard collect`, and munge's own."""
     config = subject.reading.config
     wanted = config.collector if config else None
     to = destination(subject.places, subject.plan)
@@ -32,6 +32,9 @@ def examine(subject: Subject) -> Iterator[Advice]:
         yield _token(token)
     if wanted and wanted.key and os.path.lexists(subject.reach(wanted.key)):
         yield _closed("the key of the collector's certificate", subject.reach(wanted.key))
+    collecting = config.collect.key if config else None
+    if collecting and os.path.lexists(subject.places.below(collecting)):
+        yield _closed("the key of `sguard collect`", subject.places.below(collecting))
     munge_key = subject.places.below(_MUNGE_KEY)
     if to and not tokens and os.path.lexists(munge_key):
         yield _closed("munge's key", munge_key)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from slurm_guard.core.errors import RemoteError
 from slurm_guard.engine.batch import MOST_BYTES, MOST_LINES
 from slurm_guard.engine.sending import GREETING, VERSION
+from slurm_guard.remote.keys import Keys
 from slurm_guard.remote.known_hosts import KnownHosts
-from slurm_guard.remote.ssh import Wire, load_keys, session
+from slurm_guard.remote.ssh import Wire, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Commit = Callable[[Target, list[bytes]], "Committed"]
 
 _LONGEST_LINE = 512
+#: A node that sends garbage without end must not fill our memory with the reasons.
+_MOST_TOLD = 100
 #: What follows its record is a line's end.
 _LARGEST_BODY = MOST_BYTES + MOST_LINES
 _COLLECT_AGAIN = "collect again: nothing is lost"
@@ -49,14 +52,16 @@ class Committed(NamedTuple):
 @dataclass
 class Pulled:
     """What came from one node. `why` says what kept it from being all, empty if it was; `left` are records
-    that stay there though they were offered; `refused` lists (run id or None, why) of those set aside there.
+    that stay there though they were offered; `refused` counts those set aside there, and `reasons` lists the
+    first of them: (run id or None, why).
     """
 
     target: Target
     taken: int = 0
     known: int = 0
     left: int = 0
-    refused: list[tuple[str | None, str]] = field(default_factory=list)
+    refused: int = 0
+    reasons: list[tuple[str | None, str]] = field(default_factory=list)
     foreign: set[str] = field(default_factory=set)
     why: str = ""
     remedy: str = ""
@@ -66,8 +71,10 @@ class Pulled:
         """Count a batch in."""
         self.taken += len(done.acknowledged) - done.known
         self.known += done.known
-        self.refused += [(run_id, why) for _, run_id, why in done.refused]
-        self.foreign.update(done.foreign)
+        self.refused += len(done.refused)
+        room = _MOST_TOLD - len(self.reasons)
+        self.reasons += [(run_id, why) for _, run_id, why in done.refused[:room]]
+        self.foreign.update(done.foreign[: _MOST_TOLD - len(self.foreign)])
 
     def fail(self, error: RemoteError) -> None:
         """Keep the first reason why not everything came."""
@@ -99,7 +106,7 @@ class _Pull:
 
     def __init__(self, access: Access, commit: Commit) -> None:
         self.access, self.commit = access, commit
-        self.known, self.keys = KnownHosts(access.known_hosts), load_keys(access)
+        self.known, self.keys = KnownHosts(access.known_hosts), Keys(access.key)
         self.channels: set[Channel] = set()
 
     def one(self, target: Target) -> Pulled:

@@ -3,75 +3,35 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import paramiko
-from paramiko.pkey import UnknownKeyType
 
-from slurm_guard.core.errors import RemoteError, SetupError
+from slurm_guard.core.errors import RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paramiko import Channel, PKey, Transport
 
+    from slurm_guard.remote.keys import Keys
     from slurm_guard.remote.known_hosts import KnownHosts
     from slurm_guard.remote.target import Access, Target
-
-#: The user's own keys, as ssh itself looks for them.
-_USUAL = ("id_ed25519", "id_ecdsa", "id_rsa")
-_UNLOADABLE = (ValueError, TypeError, UnknownKeyType, paramiko.SSHException)
 
 # What goes wrong is told by the exceptions; without a handler, logging would print paramiko's tracebacks.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-def load_keys(access: Access) -> list[PKey]:
-    """The keys to offer: the configured one alone, else the agent's, then the user's own files.
-
-    Raises SetupError if there is none, or the configured one cannot be used.
-    """
-    if access.key is not None:
-        return [_configured(access.key)]
-    found: list[PKey] = []
-    if os.environ.get("SSH_AUTH_SOCK"):
-        found += paramiko.Agent().get_keys()
-    for name in _USUAL:
-        try:
-            found.append(paramiko.PKey.from_path(Path.home() / ".ssh" / name))
-        except (OSError, *_UNLOADABLE):
-            continue  # absent, or locked by a passphrase: the agent's business
-    if not found:
-        raise SetupError(
-            "no key to show to the nodes: no agent has one and ~/.ssh holds none without a passphrase; "
-            "expected `key` in [collect], or `ssh-add`"
-        )
-    return found
-
-
-def _configured(path: Path) -> PKey:
-    try:
-        return paramiko.PKey.from_path(path)
-    except OSError as error:
-        raise SetupError(f"{path}: {error.strerror}; expected the private key that [collect] names") from None
-    except _UNLOADABLE as error:
-        raise SetupError(
-            f"{path}: no key that can be used here ({str(error)[:120] or type(error).__name__}); expected an "
-            "OpenSSH private key without a passphrase, or no `key` in [collect] and the key in an agent"
-        ) from None
-
-
 @contextmanager
-def session(target: Target, access: Access, known: KnownHosts, keys: list[PKey]) -> Iterator[Channel]:
+def session(target: Target, access: Access, known: KnownHosts, keys: Keys) -> Iterator[Channel]:
     """A channel on which the access's command runs. Raises RemoteError for whatever keeps it from that."""
     transport = _opened(target, access, known)
     try:
-        _authenticate(transport, access, keys)
+        with keys.offered() as offered:
+            _authenticate(transport, access, offered)
         yield _started(transport, access)
     finally:
         transport.close()

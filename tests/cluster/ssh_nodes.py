@@ -82,7 +82,9 @@ class SshNodes:
         """sshd's configuration: what each node's address runs, by default the sending side."""
         hanging = self.folder / "hang"
         greeting = json.dumps({"v": 1, "node": "n4", "waiting": 5})
-        hanging.write_text(f"#!/bin/sh\necho '{sending.GREETING} {greeting}'\nexec cat\n")
+        hanging.write_text(
+            f"#!/bin/sh\necho '{sending.GREETING} {greeting}'\ntouch {self.folder}/hangs\nexec cat\n"
+        )
         hanging.chmod(0o755)
         lines = [f"Port {self.port}", f"HostKey {self.folder}/hostkey", "StrictModes no", "UsePAM no"]
         lines += [f"AuthorizedKeysFile {self.folder}/authorized_keys", "PidFile none", "MaxStartups 100"]
@@ -111,16 +113,20 @@ class SshNodes:
         """The files in a node's spool."""
         return sorted(os.listdir(self.folder / node / "var/lib/slurm-guard/spool"))
 
-    def start(self, hostlist: str, *options: str) -> subprocess.Popen[str]:
+    def start(self, hostlist: str, *options: str, **more: str) -> subprocess.Popen[str]:
         """`sguard collect`, started."""
         command = [SGUARD, "collect", "-w", hostlist, "--root", self.head, *options]
         return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={"HOME": str(self.head)}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"HOME": str(self.head), **more},
         )
 
-    def collect(self, hostlist: str, code: int = 0) -> dict[str, Any]:
-        """`sguard collect --json`, whole."""
-        running = self.start(hostlist, "--json")
+    def collect(self, hostlist: str, code: int = 0, **more: str) -> dict[str, Any]:
+        """`sguard collect --json`, whole; `more` is its environment."""
+        running = self.start(hostlist, "--json", **more)
         out, err = running.communicate(timeout=90)
         assert running.returncode == code, (out, err)
         found: dict[str, Any] = json.loads(out)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -92,6 +93,32 @@ def test_a_host_may_be_known_by_a_hash_and_by_several_keys(nodes: SshNodes) -> N
     assert nodes.collect("n1")["taken"] == 1
 
 
+def test_keys_of_an_agent_are_used_by_many_at_once(nodes: SshNodes) -> None:
+    """Each connection has its own way to the agent; without a configured key, that is the only one."""
+    agent = nodes.folder / "agent"
+    for node in ("n1", "n2", "n3"):
+        nodes.fill(node, 2)
+    configuration = nodes.head / "etc/slurm-guard/slurm-guard.toml"
+    configuration.write_text(configuration.read_text().replace('key = "/user"\n', ""))
+    argv = ["ssh-agent", "-D", "-a", str(agent)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as running:
+        try:
+            ways = {"SSH_AUTH_SOCK": str(agent), "PATH": os.environ["PATH"]}
+            wait_for(agent.exists)
+            subprocess.run(["ssh-add", "-q", nodes.folder / "hostkey"], env=ways, check=True)
+            subprocess.run(["ssh-add", "-q", nodes.head / "user"], env=ways, check=True)
+            assert nodes.collect("n[1-3]", SSH_AUTH_SOCK=str(agent))["taken"] == 6
+        finally:
+            running.terminate()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_what_is_no_record_is_set_aside_on_the_node_with_the_reason(nodes: SshNodes) -> None:
     (good,) = nodes.fill("n1", 1)
     home = nodes.folder / "n1/var/lib/slurm-guard"
@@ -100,7 +127,7 @@ def test_what_is_no_record_is_set_aside_on_the_node_with_the_reason(nodes: SshNo
     (home / "spool/torn.json").write_text('{"schema": "1.')
     found = nodes.collect("n1", 1)
     assert (found["taken"], found["refused"]) == (1, 1)  # the torn one is not even offered
-    assert found["nodes"][0]["refused"][0]["run_id"] == "ab" * 16
+    assert found["nodes"][0]["reasons"][0]["run_id"] == "ab" * 16
     assert stored(nodes) == [good]
     assert nodes.waiting("n1") == []
     aside = sorted(path.name for path in (home / "set-aside").glob("*.json"))
@@ -257,6 +284,15 @@ def test_a_far_side_that_stops_costs_the_transfer_s_deadline(nodes: SshNodes) ->
     found = nodes.collect("n[1,4]", 1)
     assert (found["taken"], found["failed"]) == (2, "n4")
     assert found["nodes"][1]["why"].startswith("not all of it came within 1 s")
+
+
+def test_an_interrupt_ends_it_although_a_node_hangs(nodes: SshNodes) -> None:
+    (nodes.folder / "hangs").unlink(missing_ok=True)
+    running = nodes.start("n4")
+    wait_for((nodes.folder / "hangs").exists)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)  # the transfer has 60 s
+    assert running.returncode == 130
 
 
 @pytest.mark.timeout(600)

@@ -109,7 +109,7 @@ def test_failures_are_folded_by_their_reason(
         _done("n1", taken=3, known=1),
         _done("n2", why="no SSH", remedy="look"),
         _done("n3", why="no SSH", remedy="look"),
-        _done("n4", taken=1, refused=[("ab", "torn\x1b"), (None, "odd")]),
+        _done("n4", taken=1, refused=2, reasons=[("ab", "torn\x1b"), (None, "odd")]),
         _done("n5", why="its host key has changed", detail="n5 shows SHA256:x"),
     ]
     assert run(root, "collect", "-w", "n[1-5]") == 1
@@ -124,7 +124,7 @@ def test_failures_are_folded_by_their_reason(
     ]
     found = answer(capsys, root, 1, "collect", "-w", "n[1-5]")
     assert (found["taken"], found["known"], found["refused"], found["failed"]) == (4, 1, 2, "n[2-3,5]")
-    assert found["nodes"][3]["refused"][1] == {"run_id": None, "why": "odd"}
+    assert found["nodes"][3]["reasons"][1] == {"run_id": None, "why": "odd"}
 
 
 def test_each_line_of_a_node_gets_its_answer(tmp_path: Path) -> None:

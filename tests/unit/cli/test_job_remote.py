@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -338,3 +341,23 @@ def test_what_keeps_users_from_it_is_told(
     said = " ".join(capsys.readouterr().err.replace("sguard:", "").split())
     assert f"users cannot reach {etc}/client.json: `chmod 755 {etc}`" in said
     assert ("ca.pem" in said) == bool(ca_file)
+
+
+@pytest.mark.needs_root
+def test_whoever_may_not_write_it_is_told_what_root_can_do(repository: Path) -> None:
+    """The collector's own user applies the configuration on the admin host; /etc is root's."""
+    with tempfile.TemporaryDirectory(prefix="sguard-") as name:
+        folder = Path(name)
+        (folder / "etc/slurm-guard").mkdir(parents=True)
+        (folder / "etc/slurm-guard/slurm-guard.toml").write_text('[collector]\nurl = "http://h:1"\n')
+        (folder / "var/lib/slurm-guard").mkdir(parents=True)
+        folder.chmod(0o755)
+        os.chown(folder / "var/lib/slurm-guard", 65534, 65534)
+        command = [sys.executable, "-m", "slurm_guard.cli.main", "config", "apply", "--root", name]
+        ids: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
+        done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False, **ids)
+        assert done.returncode == 0, done.stderr
+        assert (folder / "var/lib/slurm-guard/plan.json").exists()
+        said = " ".join(done.stderr.replace("sguard:", "").split())
+        assert f"{name}/etc/slurm-guard/client.json was not written (Permission denied)" in said
+        assert "put there what `sguard config client` prints" in said

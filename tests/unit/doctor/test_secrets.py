@@ -72,3 +72,11 @@ def test_munges_key_matters_where_munge_signs(tmp_path: Path) -> None:
 
 def test_the_doctor_looks_at_secrets() -> None:
     assert (secrets.TOPIC, secrets.examine) in EXAMINATIONS
+
+
+def test_the_key_that_opens_every_node(tmp_path: Path) -> None:
+    subject = site(tmp_path, config="[collect]\nkey = '/etc/slurm-guard/collect'\n")
+    assert told(secrets.examine, subject) == []
+    secret(tmp_path / "etc/slurm-guard/collect", 0o644)
+    ((status, what),) = told(secrets.examine, subject)
+    assert (status, "`sguard collect`" in what, "open to everybody" in what) == ("fail", True, True)

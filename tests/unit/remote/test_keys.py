@@ -8,14 +8,14 @@ import paramiko
 import pytest
 
 from slurm_guard.core.errors import SetupError
-from slurm_guard.remote.ssh import load_keys
-from slurm_guard.remote.target import Access
+from slurm_guard.remote.keys import Keys
 
 KEY = paramiko.RSAKey.generate(2048)
 
 
-def access(key: Path | None) -> Access:
-    return Access("command", (), key=key)
+def offered(key: Path | None) -> list[paramiko.PKey]:
+    with Keys(key).offered() as keys:
+        return keys
 
 
 @pytest.fixture(autouse=True)
@@ -29,19 +29,19 @@ def test_the_configured_key_alone_is_shown(home: Path) -> None:
     KEY.write_private_key_file(str(home / "mine"))
     (home / ".ssh").mkdir()
     KEY.write_private_key_file(str(home / ".ssh/id_rsa"))
-    assert load_keys(access(home / "mine")) == [KEY]
+    assert offered(home / "mine") == [KEY]
 
 
 def test_else_the_user_s_own_that_can_be_read(home: Path) -> None:
     (home / ".ssh").mkdir()
     KEY.write_private_key_file(str(home / ".ssh/id_rsa"))
     (home / ".ssh/id_ed25519").write_text("damaged")
-    assert load_keys(access(None)) == [KEY]
+    assert offered(None) == [KEY]
 
 
 def test_no_key_is_said(home: Path) -> None:
     with pytest.raises(SetupError, match=r"no key to show .*`ssh-add`"):
-        load_keys(access(None))
+        offered(None)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged", "locked"])
@@ -52,4 +52,18 @@ def test_a_configured_key_that_cannot_be_used_is_said(home: Path, content: bytes
     elif isinstance(content, bytes):
         path.write_bytes(content)
     with pytest.raises(SetupError, match=rf"{path}: .*; expected "):
-        load_keys(access(path))
+        offered(path)
+
+
+# paramiko leaves a socket that could not be connected to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("there", [False, True])
+def test_an_agent_that_does_not_answer_leaves_the_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    if there:
+        (home / "agent").touch()
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "agent"))
+    (home / ".ssh").mkdir()
+    KEY.write_private_key_file(str(home / ".ssh/id_rsa"))
+    assert offered(None) == [KEY]

@@ -126,10 +126,19 @@ def test_records_of_others_are_told() -> None:
     assert (done.left, done.why) == (1, "1 records of node n7 lie there, and stay")
 
 
+def test_garbage_without_end_does_not_fill_the_memory() -> None:
+    done = Pulled(Target("n1", "n1"))
+    for _ in range(50):
+        names = [f"node x{number}" for number in range(1000)]
+        done.add(Committed([], 0, [(1, None, "torn")] * 1000, names))
+    assert done.refused == 50_000
+    assert (len(done.reasons), len(done.foreign)) == (100, 100)
+
+
 @pytest.fixture
 def access(monkeypatch: pytest.MonkeyPatch) -> Access:
     monkeypatch.setattr(pull, "KnownHosts", lambda files: files)
-    monkeypatch.setattr(pull, "load_keys", lambda _: [])
+    monkeypatch.setattr(pull, "Keys", lambda key: key)
     return Access("command", (Path("/known"),), parallel=4)
 
 
