@@ -86,13 +86,18 @@ def _mark(connection: Connection, now: int, watched: Watched) -> None:
 
 
 def _plan(connection: Connection, now: int, watched: Watched) -> tuple[list[Member], list[Member]]:
-    """Members that begin, and members that end, by the table of senders and the collector's file."""
+    """Members that begin, and members that end, by the table of senders and the collector's file.
+
+    What a person closed begins again only after a sign of life.
+    """
     begun, over = _nodes(connection, now)
     collector = members.watched(connection, COLLECTOR_SILENT)
     if watched.alive_at is None:
         return begun, over
     if now - watched.alive_at > COLLECTOR_SILENT_MS:
-        return begun if collector else [*begun, _collector(watched.alive_at)], over
+        silent = _collector(watched.alive_at)
+        is_new = not collector and not members.is_known(connection, silent)
+        return [*begun, silent] if is_new else begun, over
     for one in collector:
         one.ended, one.why = max(watched.alive_at, one.last_seen), "the collector is alive again"
     return begun, [*over, *collector]
@@ -109,7 +114,8 @@ def _nodes(connection: Connection, now: int) -> tuple[list[Member], list[Member]
     """Nodes that fell silent, and those that were heard again or have an excuse."""
     known = {one.node_id: one for one in members.watched(connection, SILENT)}
     rows = {row.id: row for row in connection.execute(_silent_senders())}
-    begun = [_silent(row) for number, row in rows.items() if number not in known]
+    new = [_silent(row) for number, row in rows.items() if number not in known]
+    begun = [one for one in new if not members.is_known(connection, one)]
     over = [one for number, one in known.items() if number not in rows]
     heard = _heard(connection, [one.node_id for one in over])
     for one in over:

@@ -38,6 +38,16 @@ def watched(connection: Connection, fault: str) -> list[Member]:
     return list(_members(connection, _table.c.fault == fault, _table.c.ended.is_(None)))
 
 
+def is_known(connection: Connection, one: Member) -> bool:
+    """True if the same fault of the same node began at that time already, also where it is over."""
+    same = (
+        _table.c.node_id == one.node_id,
+        _table.c.fault == one.fault,
+        _table.c.first_seen == one.first_seen,
+    )
+    return connection.scalar(select(_table.c.id).where(*same).limit(1)) is not None
+
+
 def of_cause(
     connection: Connection, cluster: str, scope: str, fault: str, device: str, since: int
 ) -> list[Member]:
