@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slurm_guard.config import client
@@ -31,9 +32,9 @@ def way(host: Host) -> Destination | None:
 
     Raises SetupError where this user can do neither, and says which way is missing.
     """
-    if os.access(host.places.database, os.R_OK):
-        return None
     of_node = destination(host.places, host.plan)
+    if os.access(host.places.database, os.R_OK) and (of_node is None or _collects(host)):
+        return None
     if of_node is not None and (not of_node.token_file or os.access(of_node.token_file, os.R_OK)):
         return of_node
     found = client.read(host.places)
@@ -47,6 +48,11 @@ def way(host: Host) -> Destination | None:
             "apart; ask your admin for the report, or for munge"
         )
     return to
+
+
+def _collects(host: Host) -> bool:
+    """True on the collector's host. Other nodes may have a store too: of what was looked at there once."""
+    return (Path(host.places.var) / "collector.alive").exists()
 
 
 def _require_own(host: Host) -> None:

@@ -230,15 +230,18 @@ def test_root_sees_what_is_here_where_the_collector_cannot_help(
     assert "job 7 is not yours, or not on record here; what lies on this host follows" in err
 
 
-def test_results_that_can_be_read_here_are(
+def test_the_collector_s_own_host_reads_its_store(
     host: Path, server: Server, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(
-        host, run_record("n1", hook="prolog", allocation={"job_id": 7, "restart": 0, "uid": 1, "user": "ann"})
-    )
+    """Its dead man's file tells it from a node, which may have a store of what was looked at there once."""
+    put(host, run_record("n1", hook="prolog", allocation=OWN))
     assert run(host, "ingest", str(host / "var")) == 0
+    capsys.readouterr()
+    assert run(host, "job", "7") == 1
+    assert (server.asked, "RUNNING" in capsys.readouterr().out) == (["/v1/jobs/7"], True)
+    (host / "var/lib/slurm-guard/collector.alive").touch()
     assert run(host, "job", "7") in (0, 1)
-    assert server.asked == []
+    assert (server.asked, "RUNNING" in capsys.readouterr().out) == (["/v1/jobs/7"], False)
 
 
 # content of client.json (None: no such file), whether results are out of reach, the url or what is said
