@@ -111,8 +111,9 @@ def _tell(notes: list[str]) -> None:
 
 def _lines(one: "Shown", folder: str | None) -> list[str]:
     """A setting as TOML; a list may take several lines. With a folder, its origin, relative to that."""
-    value = "(none)" if one.value is None else json.dumps(one.value, ensure_ascii=False)
-    text = f"{one.key} = {value}"
+    text = f"{one.key} = {json.dumps(one.value, ensure_ascii=False)}"
+    if one.value is None:  # TOML has no word for it
+        text = f"# {one.key} is not set"
     # Only a list may be broken: a blank in a text is part of it.
     whole = wrap(text, rest="    ") if isinstance(one.value, list) else [text]
     if folder is None:

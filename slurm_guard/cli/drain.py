@@ -32,6 +32,7 @@ def drain(
     from slurm_guard.core.check import names
 
     host = Host(root)
+    host.require_plan()
     expected = plans.load(host.places.plan, node).expected
     try:
         order = actions.wanted(reason, device, names(), expected)

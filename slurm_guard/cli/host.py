@@ -25,11 +25,19 @@ class Host:
         self.node = node or node_name(self.places)
         self.plan: Plan = plans.load(self.places.plan, self.node)
 
+    def require_plan(self) -> None:
+        """Raise SetupError where the plan, which names Slurm's programs, is for other eyes."""
+        if self._is_hidden():
+            raise SetupError(f"{self.places.plan}: only root may read the plan; run as root (sudo)")
+
+    def _is_hidden(self) -> bool:
+        return self.plan.state == "torn" and not os.access(self.places.plan, os.R_OK)
+
     def plan_note(self) -> str:
         """What the reader must know about the plan; empty when it is in order."""
         if self.plan.state == "ok":
             return ""
-        if self.plan.state == "torn" and not os.access(self.places.plan, os.R_OK):
+        if self._is_hidden():
             return f"{self.places.plan}: only root may read it; the built-in defaults apply"
         return self.plan.problem
 

@@ -45,7 +45,9 @@ def init(
 def _tell_written(setup: "Setup", made: list[str]) -> None:
     if setup.places.config not in made:
         print(f"kept {setup.places.config}: it was there already")
-    print("\n".join(f"wrote {path}" for path in made) or "every link was there already")
+    targets = {link.path: link.target for link in setup.links}
+    done = [f"linked {path} -> {targets[path]}" if path in targets else f"wrote {path}" for path in made]
+    print("\n".join(done) or "every link was there already")
 
 
 def _show_files(setup: "Setup") -> None:

@@ -63,8 +63,11 @@ def _waiting(spool: Path) -> bool:
 def _nothing(host: Host) -> Store:
     """An empty store that is gone with this process: a question leaves nothing behind on a bare host."""
     spool = host.places.spool
-    what = "nothing is waiting in" if Path(spool).is_dir() else "there is no spool at"
-    output.warn(f"nothing is on record: {what} {spool}")
+    waits = "waits" if Path(spool).is_dir() else "was ever left"
+    output.warn(
+        f"nothing is on record on this host yet: no record {waits} in {spool}; hooks leave them on their "
+        "nodes, and a collector, `sguard collect` or `sguard ingest` brings them together"
+    )
     folder = tempfile.TemporaryDirectory(prefix="sguard-")
     store = open_store(Path(folder.name) / "store.sqlite")
     weakref.finalize(store, folder.cleanup)

@@ -30,6 +30,7 @@ def resume(
     from slurm_guard.report.outlook import open_faults
 
     host = Host(root)
+    host.require_plan()
     known = _known(host, node)
     still = open_faults(known)
     if still and not force:

@@ -42,6 +42,8 @@ def _change(name: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return "nothing" if value is None else json.dumps(value)
 
 

@@ -86,10 +86,15 @@ def find_programs(places: Places, config: Config) -> dict[str, str]:
         named = getattr(config.slurm.programs, name)
         folders = [config.slurm.bin] if config.slurm.bin else BIN_FOLDERS
         candidates = [named] if named else [f"{folder}/{name}" for folder in folders]
-        path = next((path for path in candidates if os.access(reach(places, path), os.X_OK)), None)
+        path = next((path for path in candidates if is_program(reach(places, path))), None)
         if path:
             found[name] = path
     return found
+
+
+def is_program(path: str) -> bool:
+    """True for a file that may be executed; a folder may be entered, which is the same right."""
+    return Path(path).is_file() and os.access(path, os.X_OK)
 
 
 def python_path(config: Config) -> list[str]:

@@ -34,7 +34,17 @@ def settings(reading: Reading) -> list[Shown]:
             found += _leaves(
                 table.model_dump(exclude_none=True, exclude_defaults=name == "rule"), (name, position)
             )
-    return [Shown(reading.sources.key(path), value, _origin(reading, path)) for path, value in found]
+    return [Shown(_key(reading, path), value, _origin(reading, path)) for path, value in found]
+
+
+def _key(reading: Reading, path: Path) -> str:
+    """A setting's key; modes, and rules without a name, go by their number: two may be for one check."""
+    key = reading.sources.key(path)
+    if path[0] not in ("mode", "rule") or not isinstance(path[1], int):
+        return key
+    assert reading.config is not None
+    name = reading.config.rules[path[1]].name if path[0] == "rule" else ""
+    return f"{path[0]}[{name or f'#{path[1] + 1}'}]{key[key.index(']') + 1 :]}"
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

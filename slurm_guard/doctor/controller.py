@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ def examine(subject: Subject) -> Iterator[Advice]:
     programs = subject.plan.programs if planned else _to_be_planned(subject)
     yield from _programs(subject, programs, planned)
     conf = subject.plan.slurm_conf or (subject.slurm.path if subject.slurm else "")
-    if (planned or conf) and os.access(programs.get("scontrol", ""), os.X_OK):
+    if (planned or conf) and host.is_program(programs.get("scontrol", "")):
         yield _controller(subject, CommandGateway(programs, conf))
 
 
@@ -41,7 +40,7 @@ def _to_be_planned(subject: Subject) -> dict[str, str]:
 
 def _programs(subject: Subject, programs: dict[str, str], planned: bool) -> Iterator[Advice]:
     missing = [name for name in _NEEDED if name not in programs]
-    broken = [path for path in programs.values() if not path.startswith("/") or not os.access(path, os.X_OK)]
+    broken = [path for path in programs.values() if not path.startswith("/") or not host.is_program(path)]
     if missing:
         names = ", ".join(missing)
         what = f"the plan names no {names}" if planned else f"{names}: not in the usual places"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slurm_guard.doctor import shims
+from slurm_guard.doctor import conf_lines, shims
 from slurm_guard.doctor.advice import Advice, Topic
 
 if TYPE_CHECKING:
@@ -43,26 +43,31 @@ def _limit(conf: SlurmConf, key: str, longest: tuple[float, str]) -> Iterator[Ad
     if limit is None or limit <= 0 or limit >= _NO_LIMIT:
         return
     deadline, hook = longest
+    ends = f"{key}={limit:g}: slurmd ends the {hook} after {limit:g} s"
+    if hook != "healthcheck":
+        ends += " and drains the node"
     where = conf.place(key)
     shim_s = shims.LIMITS_S[hook]
     if limit <= deadline + _SLACK_S:
         yield TOPIC.bad(
-            f"{key}={limit:g} is not longer than the guard's own deadline for the {hook} ({deadline:g} s): "
-            "slurmd would end it and drain the node",
+            f"{ends}, before the guard's own deadline ({deadline:g} s)",
             where,
-            f"set `{key}` to {2 * deadline + 20:g} or more, or a shorter deadline in [deadlines]",
+            f"set `{key}={_enough(deadline)}`, above what your own scripts take too; or a shorter `{hook}` "
+            "in [deadlines]",
         )
     elif limit <= shim_s:
         yield TOPIC.warn(
-            f"{key}={limit:g} is not longer than the limit of the guard's own shim ({hook}: {shim_s} s): "
-            "slurmd would end a guard that hangs, and drain the node for it",
+            f"{ends}, before the shim's own limit for a guard that hangs ({shim_s} s)",
             where,
-            f"set `{key}` to more than {shim_s}",
+            f"set `{key}={_enough(deadline)}`, above what your own scripts take too",
         )
     else:
-        yield TOPIC.good(
-            f"{key}={limit:g} leaves time for the guard's deadline ({hook}: {deadline:g} s)", where
-        )
+        yield TOPIC.good(f"{key}={limit:g} is above the guard's own deadline ({hook}: {deadline:g} s)", where)
+
+
+def _enough(deadline: float) -> int:
+    """A limit of slurmd's that is above every one of the guard's."""
+    return max(conf_lines.TIMEOUT_S, round(deadline) + 20)
 
 
 def _batch_start(conf: SlurmConf, deadline: float) -> Iterator[Advice]:

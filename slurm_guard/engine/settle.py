@@ -92,7 +92,8 @@ def _word_to_user(this: Run, request: dict[str, Any]) -> dict[str, Any]:
     """What the job's admin comment will say."""
     job, node = this.context.job_id, this.plan.node
     text = f"slurm_guard: {node} was refused for this job: {request['reason']}. "
-    text += f"Not your fault; ask your admins: sguard job {job}"
+    # No semicolon: Slurm's own parsers break on it, and it is dropped.
+    text += f"Not your fault. Ask your admins: sguard job {job}"
     wanted = requests.make(
         "tell",
         boot_id=this.outcome.boot_id,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minicluster.cluster import Cluster
-from minicluster.errors import MiniclusterError
+from minicluster.errors import FaultError, MiniclusterError
 from minicluster.faults import all_faults
 
 if TYPE_CHECKING:
@@ -88,9 +88,13 @@ def fault(arguments: argparse.Namespace) -> int:
 
 
 def clear(arguments: argparse.Namespace) -> int:
-    """Mend it."""
-    _simulated(arguments).node(arguments.node).clear(arguments.name, arguments.device)
-    return 0
+    """Mend it. Raises FaultError for a fault that is not set."""
+    node = _simulated(arguments).node(arguments.node)
+    if node.clear(arguments.name, arguments.device) or not arguments.name:
+        return 0
+    wanted = f"{arguments.name} {arguments.device or ''}".strip()
+    there = ", ".join(f"{one['name']} {one['device'] or ''}".strip() for one in node.faults()) or "nothing"
+    raise FaultError(f"{wanted} is not set on {arguments.node}; set: {there}")
 
 
 def reboot(arguments: argparse.Namespace) -> int:

@@ -29,9 +29,9 @@ class Node:
         """Break something: `node.fault("gpu_pcie.width", "gpu3", width=4)`. Raises FaultError."""
         self.machine.fault(name, device, **values)
 
-    def clear(self, name: str | None = None, device: str | None = None) -> None:
-        """Mend it: everything, one fault (or check), or one fault on one device."""
-        self.machine.clear(name, device)
+    def clear(self, name: str | None = None, device: str | None = None) -> list[dict[str, Any]]:
+        """Mend it: everything, one fault (or check), or one fault on one device; what was mended."""
+        return self.machine.clear(name, device)
 
     def faults(self) -> list[dict[str, Any]]:
         """What is broken now: name, device, values."""

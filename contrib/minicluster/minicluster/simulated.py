@@ -100,15 +100,17 @@ class SimulatedMachine:
             self._show(state, before, machine)
             kmsg.append(self.log_path, state.boot_time, lines)
 
-    def clear(self, name: str | None = None, device: str | None = None) -> None:
-        """Take faults away: all, those of a name, or that of a name on a device. None there: nothing to do.
+    def clear(self, name: str | None = None, device: str | None = None) -> list[dict[str, Any]]:
+        """Take faults away: all, those of a name, or that of a name on a device; the faults that are gone.
 
         Kernel lines and counters stay, as on a real machine, until the next boot.
         """
         with self._locked() as state:
             before = render(self._model(state))
-            state.faults = [entry for entry in state.faults if not _matches(entry, name, device)]
+            gone = [entry for entry in state.faults if _matches(entry, name, device)]
+            state.faults = [entry for entry in state.faults if entry not in gone]
             self._show(state, before, self._model(state))
+        return gone
 
     def reboot(self) -> None:
         """A new boot: new boot id, short uptime, fresh kernel log, counters at their start values.

@@ -71,6 +71,13 @@ def test_show_with_origin(root: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {"key": "budget.nodes", "value": 2, "origin": "built-in default"} in settings
 
 
+def test_what_has_no_value_is_said_to_have_none(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root, "show") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "# slurm.programs.sinfo is not set" in lines
+    assert not any("(none)" in line or "null" in line for line in lines)
+
+
 def test_without_a_configuration_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "show") == 0
     assert "the built-in defaults apply" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -140,6 +141,22 @@ def test_a_device_is_compared_with_what_the_node_s_class_has(
     assert run(root, "drain", "n2", "gpu_xid.79", "--device", "gpu2") == 2
     assert "gpu0 to gpu1" in capsys.readouterr().err
     assert run(root, "drain", "n1", "gpu_xid.79", "--device", "gpu2") == 0
+
+
+@pytest.mark.parametrize("words", [["drain", "n2", "bad fan"], ["resume", "n2"]])
+def test_who_may_not_read_the_plan_is_told_so_in_one_line(
+    words: list[str],
+    root: Path,
+    slurm: StubGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = root / "var/lib/slurm-guard/plan.json"
+    plan.write_text("{")  # not read to its end, as by one who may not
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(plan))
+    assert run(root, *words) == 21
+    assert capsys.readouterr().err == f"sguard: {plan}: only root may read the plan; run as root (sudo)\n"
+    assert slurm.calls == 0
 
 
 def test_what_was_done_by_hand_is_on_record(

@@ -35,14 +35,14 @@ def test_shows_the_files_and_the_lines(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--write") == 0
-    assert f"wrote {tmp_path}/etc/slurm-guard/slurm-guard.toml" in capsys.readouterr().out
+    assert f"wrote {tmp_path}/etc/slurm-guard/slurm-guard.toml\n" in capsys.readouterr().out
     assert run(tmp_path, "--write") == 0
     again = capsys.readouterr().out
     assert again.startswith(f"kept {tmp_path}/etc/slurm-guard/slurm-guard.toml:")
     assert "every link was there already" in again
     (tmp_path / "usr/lib/slurm-guard/epilog/sguard-epilog").unlink()
     assert run(tmp_path, "--write") == 0
-    assert f"\nwrote {tmp_path}/usr/lib/slurm-guard/epilog/sguard-epilog\n" in capsys.readouterr().out
+    assert f"\nlinked {tmp_path}/usr/lib/slurm-guard/epilog/sguard-epilog -> /" in capsys.readouterr().out
     assert run(tmp_path) == 0
     assert "stays as it is" in capsys.readouterr().out
 

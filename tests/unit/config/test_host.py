@@ -30,6 +30,11 @@ def test_programs_in_the_usual_places_of_a_node_image(tmp_path: Path) -> None:
     assert found == {name: f"/opt/slurm/bin/{name}" for name in ("scontrol", "sinfo", "sacct")}
 
 
+def test_a_folder_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "opt/slurm/bin/scontrol").mkdir(parents=True)
+    assert host.find_programs(Places(str(tmp_path)), config(bin="/opt/slurm/bin")) == {}
+
+
 def test_one_program_elsewhere(tmp_path: Path) -> None:
     program(tmp_path / "a/scontrol")
     program(tmp_path / "b/my-sinfo")

@@ -30,6 +30,19 @@ def test_each_value_names_its_file_or_the_default(tmp_path: Path) -> None:
     assert shown["mode[#4].mode"] == ("off", f"{later}:4")
 
 
+def test_modes_and_rules_for_one_check_have_keys_of_their_own(tmp_path: Path) -> None:
+    """By their number, as two may be for one check; a rule by its name where it has one."""
+    twice = "[[mode]]\ncheck = 'fan_*'\nmode = 'off'\n" * 2
+    rules = "[[rule]]\nfault = 'fan_speed'\ntier = 'NOTE'\n" * 2
+    named = "[[rule]]\nname = 'slow fans'\nfault = 'fan_speed'\ntier = 'WARN'\n"
+    keys = [one.key for one in settings(read(tmp_path, twice + rules + named))]
+    modes = [key for key in keys if key.startswith("mode[") and key.endswith(".mode")]
+    assert modes == ["mode[#1].mode", "mode[#2].mode"]
+    tiers = [key for key in keys if key.startswith("rule[") and key.endswith(".tier")]
+    assert tiers == ["rule[#1].tier", "rule[#2].tier", "rule[slow fans].tier"]
+    assert len(keys) == len(set(keys))
+
+
 def test_without_a_file_everything_is_a_default(tmp_path: Path) -> None:
     shown = settings(read(tmp_path))
     assert {one.origin for one in shown} == {BUILT_IN}

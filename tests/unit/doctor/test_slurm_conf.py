@@ -91,16 +91,24 @@ LIMITS = {
     "too short for the epilog": (
         changed("Timeout=120", "Timeout=20"),
         "fail",
-        r"=20 is not longer.*epilog \(20 s\)",
+        r"=20: slurmd ends the epilog after 20 s",
     ),
     "shorter than the shim's": (
         changed("Timeout=120", "Timeout=40"),
         "warn",
-        r"=40 .* shim \(epilog: 40 s\)",
+        r"=40: .* the shim's own limit .* \(40 s\)",
     ),
-    "of the prolog, shorter than the shim's": (GOOD_CONF + "PrologTimeout=15\n", "warn", r"\(prolog: 20 s\)"),
-    "of the prolog alone": (GOOD_CONF + "PrologTimeout=5\n", "fail", r"PrologTimeout=5 .*prolog \(8 s\)"),
-    "of the healthcheck": (GOOD_CONF + "HealthCheckTimeout=20\n", "fail", r"HealthCheckTimeout=20 "),
+    "of the prolog, shorter than the shim's": (
+        GOOD_CONF + "PrologTimeout=15\n",
+        "warn",
+        r"ends the prolog .*\(20 s\)",
+    ),
+    "of the prolog alone": (
+        GOOD_CONF + "PrologTimeout=5\n",
+        "fail",
+        r"PrologTimeout=5: .*own deadline \(8 s\)",
+    ),
+    "of the healthcheck": (GOOD_CONF + "HealthCheckTimeout=20\n", "fail", r"HealthCheckTimeout=20: "),
     "batch start": (GOOD_CONF + "BatchStartTimeout=5\n", "warn", "BatchStartTimeout=5"),
     "owner": (
         changed("SlurmUser=root", "SlurmUser=ops"),
@@ -116,6 +124,17 @@ def test_time_outs_and_owners(tmp_path: Path, name: str) -> None:
     ((found, what),) = told(timeouts.examine, site(tmp_path, text))
     assert found == status
     assert re.search(pattern, what)
+
+
+@pytest.mark.parametrize(
+    "key", ["PrologEpilogTimeout", "PrologTimeout", "EpilogTimeout", "HealthCheckTimeout"]
+)
+def test_a_limit_that_is_too_short_has_a_line_to_copy(tmp_path: Path, key: str) -> None:
+    subject = site(tmp_path, f"{changed('PrologEpilogTimeout=120', '')}\n{key}=3\n")
+    (advice,) = [one for one in timeouts.examine(subject) if one.status == "fail"]
+    assert f"`{key}=60`" in advice.remedy
+    subject = site(tmp_path, f"{changed('PrologEpilogTimeout=120', '')}\n{key}=60\n")
+    assert told(timeouts.examine, subject) == []
 
 
 @pytest.mark.parametrize("value", ["0", "65534", "INFINITE"])
@@ -173,7 +192,7 @@ def test_a_script_of_the_site_that_calls_ours_counts(tmp_path: Path) -> None:
 
 
 def test_a_relative_path_is_a_copy_beside_slurm_conf_at_best(tmp_path: Path) -> None:
-    """Configless Slurm from 23.02 on brings it there; what came before cannot start it and drains the node."""
+    """Configless Slurm from 23.02 on brings it there; others cannot start it and drain the node."""
     script(tmp_path / "etc/slurm/sguard-prolog", "#!/bin/sh\n")
     text = re.sub("Prolog=.*", "Prolog=sguard-prolog", GOOD_CONF, count=1)
     ((status, what),) = told(slurm_conf.examine, site(tmp_path, text))

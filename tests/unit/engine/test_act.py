@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from slurm_guard.core import reason as reasons
 from slurm_guard.core.errors import SlurmError
-from slurm_guard.engine import act
+from slurm_guard.engine import act, settle
 from slurm_guard.slurm.gateway import Gateway
+
+from .test_late_actions import a_request, a_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WORD = {"job_id": 77, "text": "n1 was refused for this job"}
 
@@ -38,3 +46,12 @@ def test_a_comment_that_was_written_needs_no_words() -> None:
 def test_slurm_s_own_words_are_the_answer() -> None:
     told = act.tell(Door(SlurmError("it is busy")), WORD)
     assert (told.what, told.answer) == ("failed", "it is busy")
+
+
+def test_the_words_to_an_owner_survive_slurm(tmp_path: Path) -> None:
+    """Slurm's parsers bear no quotes and no semicolons, so these are dropped from what is written."""
+    this = a_run(tmp_path)
+    this.context.job_id = 4
+    text = settle._word_to_user(this, a_request())["text"]
+    assert reasons.clean(text, 500) == text
+    assert text.endswith(". Not your fault. Ask your admins: sguard job 4")

@@ -80,6 +80,20 @@ def test_fault_clear_and_reboot(
     assert machine.faults() == []
 
 
+@pytest.mark.parametrize("words", [["gpu_count.lost", "gpu2"], ["gpu_pcie.width", "gpu2"], ["gpu_cuont"]])
+def test_clearing_what_is_not_set_is_told(
+    folder: Path, machine: SimulatedMachine, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.fault("gpu_pcie.width", "gpu3")
+    assert cli.main(["clear", "--dir", str(folder), "n1", *words]) == 1
+    assert capsys.readouterr().err == (
+        f"minicluster: {' '.join(words)} is not set on n1; set: gpu_pcie.width gpu3\n"
+    )
+    assert len(machine.faults()) == 1
+    assert cli.main(["clear", "--dir", str(folder), "n1"]) == 0
+    assert cli.main(["clear", "--dir", str(folder), "n1"]) == 0
+
+
 def test_the_folder_comes_from_the_environment_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
