@@ -1,12 +1,16 @@
-"""`sguard policy show|test`: what is done for which fault, on which node."""
+"""`sguard policy show|test|replay`: what is done for which fault, on which node, and what would have been."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slurm_guard.cli import options, output
 from slurm_guard.cli.host import Host
 from slurm_guard.core.context import HOOKS
+
+if TYPE_CHECKING:
+    from slurm_guard.config.candidate import Candidate
+    from slurm_guard.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Show and try what is done for which fault.")
 
@@ -90,6 +94,87 @@ def try_one(  # noqa: PLR0913, PLR0917 - one argument for each option
     from slurm_guard.report.policy_text import case_text
 
     print(case_text(answer, output.WIDTH))
+
+
+@app.command("replay")
+def replay(
+    start: options.Start = None,
+    end: options.End = None,
+    nodes: options.Nodes = None,
+    cluster: options.Cluster = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="PATH", help="Settings that are not applied: a file, or a folder like etc/."
+        ),
+    ] = None,
+    enforce: Annotated[
+        bool, typer.Option("--enforce", help="Take what a mode only observes as enforced; off stays off.")
+    ] = False,
+    root: options.Root = "/",
+    as_json: options.Json = False,
+) -> None:
+    """Say what would have been done on the records of a time, and was not.
+
+    Takes the plan as it is, or other settings, from `now-7days` on, or between -S and -E. The budget is held
+    over all nodes, also with -w, which only chooses whom to tell of. Nothing is done.
+    """
+    from slurm_guard import replay as service
+    from slurm_guard.cli import fleet
+    from slurm_guard.cli.results import open_results
+    from slurm_guard.cli.timeforms import milliseconds
+
+    host = Host(root)
+    names = fleet.expand(nodes)
+    since, until = milliseconds(start or "now-7days", "-S"), milliseconds(end or "now", "-E")
+    if since is None or until is None or since >= until:
+        raise typer.BadParameter("the time ends before it begins", param_hint="-S, -E")
+    candidate = _candidate(host, config)
+    with open_results(host) as store:
+        fleet.ensure_cluster(store, cluster, host)
+        question = service.Question(
+            candidate.bundle,
+            since,
+            until,
+            cluster or str(candidate.bundle.get("cluster") or "") or _only_cluster(store),
+            candidate.partitions if cluster in (None, host.plan.cluster) else {},
+            None if names is None else frozenset(names),
+            enforce,
+        )
+        found = service.replay(store, question)
+    if as_json:
+        output.emit_json("policy_replay", found)
+        return
+    from slurm_guard.report.replay_text import text
+
+    print(text(found, output.WIDTH), end="")
+
+
+def _candidate(host: Host, config: str | None) -> "Candidate":
+    """The plan of this host, or settings that are not applied."""
+    from slurm_guard.config import candidate
+    from slurm_guard.config.apply import read_bundle
+
+    if config is not None:
+        found = candidate.read(host.places, config)
+        for note in found.notes:
+            output.warn(note)
+        return found
+    if host.plan_note():
+        output.warn(host.plan_note())
+    bundle = read_bundle(host.places.plan) or {}
+    return candidate.Candidate(bundle, candidate.partitions(host.places, host.plan), [])
+
+
+def _only_cluster(store: "Store") -> str:
+    """The cluster of the records where no plan names one; it must be clear which."""
+    from slurm_guard.store import history
+
+    with store.read() as connection:
+        known = sorted({of for _, of, _ in history.nodes(connection)} - {""})
+    if len(known) > 1:
+        raise typer.BadParameter(f"choose one of {', '.join(known)}", param_hint="-M")
+    return known[0] if known else ""
 
 
 def _minute(text: str) -> int:

@@ -44,9 +44,12 @@ class Reading:
         return self.sources.files
 
 
-def read(places: Places, catalogue: Catalogue | None = None) -> Reading:
-    """Read and check the configuration below a root; raises nothing for what the files hold."""
-    sources = sources_module.read(places)
+def read(places: Places, catalogue: Catalogue | None = None, sources: Sources | None = None) -> Reading:
+    """Read and check the configuration below a root; raises nothing for what the files hold.
+
+    With `sources` it is what they hold, and no file is read.
+    """
+    sources = sources_module.read(places) if sources is None else sources
     reading = Reading(sources, catalogue or catalogue_module.load(), places.etc)
     sources.flatten("policy")
     config, wrong = validate(sources.settings)

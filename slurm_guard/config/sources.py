@@ -130,7 +130,16 @@ def _table_name(table: Any) -> str:
 def read(places: Places) -> Sources:
     """Read every file there is; nothing is raised, see `Sources.problems`."""
     sources = Sources()
-    for path in _paths(places, sources):
+    return _add_files(_paths(places, sources), sources)
+
+
+def read_file(path: str) -> Sources:
+    """Read one file, wherever it lies, and no `conf.d`; nothing is raised, see `Sources.problems`."""
+    return _add_files([path], Sources())
+
+
+def _add_files(paths: list[str], sources: Sources) -> Sources:
+    for path in paths:
         text = _read_text(path, sources.problems)
         values = None if text is None else parse(path, text, sources.problems)
         if text is not None and values is not None:

@@ -118,7 +118,7 @@ def _then(done: World, one: Spell) -> str:
     for action in reversed(near):
         if (action.fault, action.device) == (one.fault, one.device) and action.outcome in ("held", "failed"):
             return f"{action.outcome}: {action.why or action.answer or 'no reason is on record'}"
-    return one.then or "no decision on record"
+    return one.then
 
 
 def _on_record(done: World) -> set[str]:
@@ -133,9 +133,7 @@ def _limits(done: World) -> list[str]:
     found = []
     absent = {name for name in done.cluster if is_shown(name)} - _on_record(done)
     if absent:
-        found.append(
-            f"no records of {_names(absent)} in this time: in service throughout, as far as is known"
-        )
+        found.append(f"no records of {_names(absent)} in this time: taken for in service")
     late: dict[str, int] = {}
     for number, (first, _) in done.recorded.items():
         name = done.names[number]
@@ -161,7 +159,7 @@ def _limits(done: World) -> list[str]:
 _ALWAYS = [
     "thresholds, references and expected values: findings are as they were judged then",
     "what admins did with scontrol, and nodes that were down or in maintenance: that is not on record",
-    "jobs: they ran where they ran, though not on a node that would have been out of service",
+    "where jobs would have run instead: those on a node that would have been out are left out",
 ]
 
 

@@ -1,7 +1,7 @@
 """What the guard on one node remembers from run to run, kept as its files would hold it.
 
 The parts are the engine's own (open faults, runs seen, sightings, returns) and so is `decide`; here is only
-the order in which a hook asks them, as in engine/worker.py.
+the order in which a hook asks them, as in engine/weigh.py.
 """
 
 from __future__ import annotations

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from slurm_guard.store.history import PastRun
 
 
-#: A job that was given the node before its drain has its prolog soon after; a later prolog says that somebody
-#: put the node back in service.
-_LATE_PROLOG_MS = 15 * 60_000
-
-
 class Runs:
     """Takes runs of the records into a world."""
 
@@ -37,7 +32,7 @@ class Runs:
     def _see_who_resumed(self, run: PastRun, name: str) -> None:
         """A job starts on a node that was drained in fact: a person put it back, and would have so here."""
         world, since = self.world, self.world.did.out_since(name)
-        if since is None or run.at - since < _LATE_PROLOG_MS:
+        if since is None or run.at - since < history.LATE_PROLOG_MS:
             return
         world.did.end(name, run.at)
         if world.would.end(name, run.at):
@@ -106,7 +101,7 @@ class Runs:
         self.world.holds.note(name, run.at, limit, why, cause)
 
     def _on_the_node(self, run: PastRun) -> tuple[list[int], list[int]]:
-        """The jobs and users whose node a drain takes, as in engine/worker.py; root is nobody."""
+        """The jobs and users whose node a drain takes, as in engine/weigh.py; root is nobody."""
         if run.job_id is not None:
             uid = history.job(self.world.connection, run)[1]
             return [run.job_id], [uid] if uid else []

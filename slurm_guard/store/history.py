@@ -28,6 +28,9 @@ _RUN = (
     "decisions", "passed",
 )  # fmt: skip
 _FINDING = ("run", "check", "fault", "status", "device", "device_id", "scope", "tier", "since")
+#: A job that was given a node before its drain has its prolog soon after; a later prolog says that somebody
+#: put the node back in service.
+LATE_PROLOG_MS = 15 * 60_000
 #: What was really done to a node. `withdrawn` is a drain that was taken back.
 _DEEDS = (("drain", "done"), ("refuse", "done"), ("resume", "done"), ("resume", "withdrawn"))
 
@@ -95,7 +98,7 @@ def spans(connection: Connection, numbers: Iterable[int], until: int) -> dict[in
 def trouble(
     connection: Connection, numbers: Iterable[int], since: int, until: int, step: int
 ) -> dict[int, set[int]]:
-    """In which steps of `step` ms from `since` on something failed or hung, or was swapped, and on which nodes."""
+    """On which nodes something failed, hung or was swapped, by the number of the `step` ms from `since`."""
     found: dict[int, set[int]] = {}
     number = ((_findings.c.started - since) // step).label("step")
     for some in queries.chunks(list(numbers)):
@@ -209,11 +212,21 @@ def deeds(connection: Connection, since: int, until: int) -> list[ActionRow]:
 
 
 def standing(connection: Connection, before: int) -> dict[int, ActionRow]:
-    """The drain in which each node was at a time, by node number, as far as the records tell."""
+    """The drain in which each node was at a time, by node number, as far as the records tell.
+
+    Somebody may have ended one with scontrol: then jobs have started there since.
+    """
     found: dict[int, ActionRow] = {}
     for one in deeds(connection, 0, before):
         if one.action == "resume":
             found.pop(one.node_id, None)
         else:
             found.setdefault(one.node_id, one)
-    return found
+    return {node: one for node, one in found.items() if not _started(connection, node, one.at, before)}
+
+
+def _started(connection: Connection, node: int, drained: int, until: int) -> bool:
+    """True if a job began on a node after its drain."""
+    where = [_runs.c.node_id == node, *_within(_runs.c.started, drained + LATE_PROLOG_MS, until)]
+    query = select(_runs.c.id).where(*where, _runs.c.hook == "prolog").limit(1)
+    return connection.scalar(query) is not None
