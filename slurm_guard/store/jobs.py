@@ -26,9 +26,7 @@ _SLACK_MS = 10 * 60_000
 _LONGEST_MS = 60 * 86_400_000
 
 
-def job_runs(
-    store: Store, job_id: int, cluster: str | None = None, uid: int | None = None
-) -> list[JobRun]:
+def job_runs(store: Store, job_id: int, cluster: str | None = None, uid: int | None = None) -> list[JobRun]:
     """Every run of a job that is on record, of that user if one is given, oldest first."""
     with store.read() as connection:
         table, nodes = schema.allocations, schema.nodes
