@@ -51,6 +51,26 @@ def build(
     }
 
 
+def named(
+    store: Store, nodes: Sequence[str], cluster: str | None, since: int, until: int, *, seen: bool = False
+) -> list[dict[str, Any]]:
+    """The incidents of some nodes in a time, as the reports on a node and a job name them."""
+    keys = ("id", "state", "cause", "fault", "scope", "tier", "first_seen", "last_seen", "nodes", "devices")
+    found = incidents.of_nodes(store, nodes, cluster, since, until, seen=seen)
+    return [{key: value for key, value in of(one, ()).items() if key in keys} for one in found]
+
+
+def named_lines(some: Sequence[dict[str, Any]], width: int, most: int = 5) -> list[str]:
+    """The same as lines: each with its number, so that `sguard incident show` is next."""
+    lines: list[str] = []
+    for one in some[-most:]:
+        since = when(unix(one["first_seen"]))
+        lines += wrap(
+            f"incident #{one['id']}, {one['state']}, since {since}: {title(one)}", width, "  ", "    "
+        )
+    return lines
+
+
 def of(one: Incident, jobs: Sequence[Job]) -> dict[str, Any]:
     """One incident as reports show it."""
     return {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
 from slurm_guard.diagnosis import Told, diagnose, missing_runs, not_on_record, told_by
+from slurm_guard.report import incidents
 from slurm_guard.report.actions import events
 from slurm_guard.report.fleet import StoreFleet
 from slurm_guard.report.job_parts import coverage_of, others_of, share_of, verdict_of
@@ -141,9 +142,17 @@ def _run(store: Store, run: JobRun, told: Told, later: Told | None) -> dict[str,
         "verdict": verdict_of(verdict),
         "node_table": [share_of(share, verdict) for share in run.shares],
         "others": others_of(store, run, verdict),
+        "incidents": _incidents(store, run),
         "actions": [one.as_dict() for one in events((a for s in run.shares for a in s.actions), run.job_id)],
         "coverage": coverage_of(missing),
     }
+
+
+def _incidents(store: Store, run: JobRun) -> list[dict[str, Any]]:
+    """The incidents that the job met: on its nodes, seen while it ran."""
+    nodes = [share.node for share in run.shares]
+    end = round(time.time() * 1000) if run.closed is None else run.closed + jobs.AFTER_MS
+    return incidents.named(store, nodes, run.cluster, run.opened, end, seen=True)
 
 
 def _expected(run: JobRun, told: Told) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.report.actions import sentence
+from slurm_guard.report.incidents import named_lines
 from slurm_guard.report.job_nodes import fold, node_table
 from slurm_guard.report.layout import clean, clock, columns_of, cut, section, span, table, unix, when, wrap
 
@@ -103,6 +104,7 @@ def _run(run: dict[str, Any], width: int) -> list[str]:
     return [
         *_header(run, width),
         *_verdict(run, width),
+        *named_lines(run["incidents"], width),
         *section("NODES  prolog -> during -> epilog", node_table(run, width)),
         *_others(run, width),
         *section("WHAT WAS DONE", _actions(run, width)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_guard import __version__
 from slurm_guard.core.errors import NotFoundError
+from slurm_guard.report import incidents
 from slurm_guard.report.actions import events, sentence
 from slurm_guard.report.layout import iso
 from slurm_guard.report.node_text import text
@@ -66,6 +67,7 @@ def build(
         "guard": sentence(how.as_dict()) if how is not None else None,
         "guard_at": iso(how.at) if how is not None else None,
         "open_faults": trouble.open_faults(),
+        "incidents": incidents.named(store, [node], state.cluster, since, until),
         **_of_the_time(store, state, since, until),
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from slurm_guard.core.outcome import UNKNOWN
 from slurm_guard.report.actions import sentence
+from slurm_guard.report.incidents import named_lines
 from slurm_guard.report.layout import section, span, table, unix, when, wrap
 from slurm_guard.report.open_faults import fault_lines
 from slurm_guard.store import fleet
@@ -39,6 +40,7 @@ def _head(report: dict[str, Any], now: int, width: int) -> list[str]:
         lines += wrap(f"guard: {at} {report['guard']}", width, "  ", "    ")
     if report["next"]:
         lines += wrap(f"next: {report['next']}", width, "  ", "    ")
+    lines += named_lines([one for one in report["incidents"] if one["state"] != "resolved"], width)
     seen = f"last run {when(unix(last['at']))} ({span(now - (unix(last['at']) or now))} ago), {last['hook']}"
     up = f", up {span(round(last['uptime_s'] * 1000))}" if last["uptime_s"] else ""
     lines += wrap(f"{seen}, {last['status']}{up}", width, "  ", "    ")

@@ -8,7 +8,7 @@ from sqlalchemy import and_, func, inspect, or_, select, update
 
 from slurm_guard.core.errors import NotFoundError
 from slurm_guard.store import members, queries, schema
-from slurm_guard.store.incident_model import OPEN, RESOLVED, SHARED, Incident
+from slurm_guard.store.incident_model import BUDGET, OPEN, PLAN, RESOLVED, SHARED, Incident
 from slurm_guard.store.schema_incidents import (
     incident_cursors,
     incident_ends,
@@ -122,23 +122,30 @@ def load(store: Store, number: int) -> Incident:
         return found[number]
 
 
-def of_node(store: Store, node: str, cluster: str | None, since: int, until: int) -> list[Incident]:
-    """Incidents with a member on a node that was open within [since, until], the first to begin first."""
+def of_nodes(
+    store: Store, nodes: Sequence[str], cluster: str | None, since: int, until: int, *, seen: bool = False
+) -> list[Incident]:
+    """Incidents with a member on some nodes that was open within [since, until], the first to begin first.
+
+    `seen`: only faults of the nodes' own checks, and only those that were seen in that time.
+    """
     member = incident_members
+    lasting = or_(member.c.ended.is_(None), member.c.ended >= since)
+    where = [member.c.incident.is_not(None), member.c.first_seen <= until, lasting]
+    if seen:
+        own = [member.c.fault.not_like(f"{name}.%") for name in (BUDGET, PLAN, "guard")]
+        where += [member.c.last_seen >= since, *own]
     with store.read() as connection:
         if not exist(connection):
             return []
-        numbers = list(queries.node_numbers(connection, [node], cluster).values())
-        lasting = or_(member.c.ended.is_(None), member.c.ended >= since)
-        query = select(member.c.incident).where(member.c.node_id.in_(numbers), lasting)
-        ids = set(
-            connection.scalars(query.where(member.c.first_seen <= until, member.c.incident.is_not(None)))
-        )
-        found = sorted(
-            by_id(connection, [one for one in ids if one]).values(), key=lambda one: one.first_seen
-        )
-        _with_members(connection, found)
-        return found
+        ids: set[int | None] = set()
+        for some in queries.chunks(list(queries.node_numbers(connection, nodes, cluster).values())):
+            query = select(member.c.incident).where(member.c.node_id.in_(some), *where)
+            ids.update(connection.scalars(query))
+        found = by_id(connection, [one for one in ids if one]).values()
+        ordered = sorted(found, key=lambda one: (one.first_seen, one.id))
+        _with_members(connection, ordered)
+        return ordered
 
 
 def earlier(store: Store, one: Incident) -> int | None:
