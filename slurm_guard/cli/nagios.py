@@ -43,7 +43,7 @@ def line(
 def _text(findings: Sequence[Finding], passed: int) -> str:
     bad = sorted(findings, key=lambda one: _SEVERITY.index(one.status))
     if not bad:
-        return f"{passed} checks passed"
+        return "1 check passed" if passed == 1 else f"{passed} checks passed"
     worst = bad[0]
     head = " ".join(part for part in (worst.fault, worst.device) if part)
     more = f", {len(bad) - 1} more" if len(bad) > 1 else ""

@@ -145,7 +145,7 @@ def _why_not(finding: Finding, plan: Plan, how: rules.Treatment, history: Histor
     needed, of = runs_needed(finding, plan, how, history)
     seen = 1 + sum(history.seen.get(key, [])[-(of - 1) :] if of > 1 else [])
     if seen < needed:
-        return f"seen in {seen} run(s), {needed} of {of} are needed"
+        return f"seen in {seen} run{'' if seen == 1 else 's'}, {needed} of {of} are needed"
     if key not in history.relapsed and history.lasting.get(key, 0.0) < how.minimum_s:
         return f"seen for {history.lasting.get(key, 0.0):.0f} s, {how.minimum_s:g} s are needed"
     until = rules.quiet_until(how.quiet, history.minute)

@@ -81,7 +81,8 @@ def _partly(run: RunRow) -> Iterator[Missing]:
     for one in unjudged:
         yield Missing(run.node, "", _bare(one), False, [run.hook], [one.check], [one.device or ""])
     if run.dropped:
-        yield Missing(run.node, "spool", f"{run.dropped} records were lost to the spool's bounds", gap=False)
+        lost = "1 record was" if run.dropped == 1 else f"{run.dropped} records were"
+        yield Missing(run.node, "spool", f"{lost} lost to the spool's bounds", gap=False)
     if run.plan_state not in ("ok", ""):
         yield Missing(run.node, "plan", run.plan_problem or run.plan_state, False, [run.hook])
 

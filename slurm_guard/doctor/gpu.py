@@ -51,7 +51,7 @@ def _count(facts: dict[str, Any], expected: Any) -> Advice:
     broken = [f"gpu{one.get('index')} ({one['error']})" for one in facts.get("gpus", []) if one.get("error")]
     if broken:
         return TOPIC.bad(f"{loads}, but cannot read {', '.join(broken)}", remedy=remedy)
-    return TOPIC.good(f"{loads}: {count} GPU(s)", facts.get("library") or "")
+    return TOPIC.good(f"{loads}: {count} GPU{'' if count == 1 else 's'}", facts.get("library") or "")
 
 
 def _version(facts: dict[str, Any]) -> str:

@@ -67,7 +67,8 @@ def _bounds(subject: Subject) -> Iterator[Advice]:
     limits, records = subject.plan.spool, spool.paths(subject.places)
     size = sum(_size(path) for path in records)
     share = max(len(records) / limits["files"], size / limits["bytes"])
-    text = f"{len(records)} record(s) wait, {size / 2**20:.1f} MiB, {share:.0%} of the bounds"
+    wait = "1 record waits" if len(records) == 1 else f"{len(records)} records wait"
+    text = f"{wait}, {size / 2**20:.1f} MiB, {share:.0%} of the bounds"
     if share >= _NEARLY_FULL:
         yield TOPIC.warn(
             f"{text}: soon the oldest are dropped",
@@ -111,7 +112,7 @@ def _left_behind(subject: Subject) -> Iterator[Advice]:
         )
     if state.get("dropped"):
         yield TOPIC.warn(
-            f"{state['dropped']} record(s) were dropped",
+            f"records were dropped: {state['dropped']}",
             subject.places.spool,
             "raise [spool], or ingest more often",
         )

@@ -51,14 +51,14 @@ def _configuration(subject: Subject) -> Iterator[Advice]:
         yield TOPIC.warn(note, subject.places.config, remedy)
     if subject.reading.files and not subject.reading.problems:
         yield TOPIC.good(
-            f"configuration: {len(subject.reading.files)} file(s) without errors", subject.places.config
+            f"configuration without errors, files: {len(subject.reading.files)}", subject.places.config
         )
 
 
 def _state(subject: Subject) -> Iterator[Advice]:
     plan, path = subject.plan, subject.places.plan
     if plan.state == "ok":
-        yield TOPIC.good(f"plan {plan.hash}, {_age(plan.built_at)}, {len(plan.all_nodes)} node(s)", path)
+        yield TOPIC.good(f"plan {plan.hash}, {_age(plan.built_at)}, nodes: {len(plan.all_nodes)}", path)
     elif plan.state in ("default", "stale"):
         yield TOPIC.warn(plan.problem.partition("; run ")[0], path, _APPLY)
     else:

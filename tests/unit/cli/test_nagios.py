@@ -43,7 +43,7 @@ def test_performance_data_is_quoted_and_bounded() -> None:
     values = {"gpu_temperature gpu0": 34, "ib_rate mlx5_0/1": 400.0, "odd='x|": 1.5, "nan": float("nan")}
     _, line = nagios.line("pass", [], 1, values)
     assert (
-        line == "SGUARD OK - 1 checks passed | 'gpu_temperature gpu0'=34 'ib_rate mlx5_0/1'=400 'odd_x_'=1.5"
+        line == "SGUARD OK - 1 check passed | 'gpu_temperature gpu0'=34 'ib_rate mlx5_0/1'=400 'odd_x_'=1.5"
     )
     _, line = nagios.line("pass", [], 1, {f"series number {n:04}": n for n in range(500)})
     assert len(line) < 1024

@@ -146,7 +146,7 @@ TESTED: list[tuple[list[str], str, str, str, bool, str, list[str]]] = [
         "12 h",
         ["rule again"],
     ),
-    (["--fault", "ib_link.down"], "tell", "enforce", "DRAIN", False, "1 run(s), 2 of 3", []),
+    (["--fault", "ib_link.down"], "tell", "enforce", "DRAIN", False, "1 run, 2 of 3", []),
     (["--fault", "ib_link.down", "--seen", "2"], "drain", "enforce", "DRAIN", True, "tier", []),
     (
         ["--fault", "ib_link.down", "--hook", "healthcheck", "--seen", "4", "--lasting", "1199"],
@@ -223,7 +223,7 @@ TESTED: list[tuple[list[str], str, str, str, bool, str, list[str]]] = [
         "enforce",
         "DRAIN",
         False,
-        "1 run(s)",
+        "1 run",
         [],
     ),
     (

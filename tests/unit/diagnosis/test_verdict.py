@@ -278,7 +278,7 @@ def test_what_the_prolog_did_about_a_fault_that_it_saw(
 @pytest.mark.parametrize(
     ("decisions", "actions", "said"),
     [
-        ([("tell", HUNG, "seen in 1 run(s), 2 of 3 are needed")], [], "and let it run: seen in 1 run(s), 2 of 3 are needed"),
+        ([("tell", HUNG, "seen in 1 run, 2 of 3 are needed")], [], "and let it run: seen in 1 run, 2 of 3 are needed"),
         ([("tell", HUNG, "tier DRAIN; the mode of drain is off")], [], "the mode of drain is off"),
         ([("drain", LOST, "tier DRAIN"), ("drain", HUNG, "tier DRAIN; a first hang of this boot never refuses")],
          [action("drain", 0, "gpu_count.lost", "gpu3", "queued")],

@@ -38,7 +38,7 @@ def answer(**changes: Any) -> Callable[[Any, Any], dict[str, Any]]:
 
 # name: (configuration, what NVML says, status and start of the sentence, part of the remedy)
 CASES = {
-    "all there": (GPUS, {}, ("pass", "NVML loads, driver 570.11: 4 GPU(s)"), ""),
+    "all there": (GPUS, {}, ("pass", "NVML loads, driver 570.11: 4 GPUs"), ""),
     "one is gone": (
         GPUS,
         {"count": 3},

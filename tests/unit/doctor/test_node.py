@@ -66,7 +66,7 @@ def test_a_spool_that_is_nearly_full(tmp_path: Path) -> None:
     spool.mkdir(parents=True)
     for number in range(8):
         (spool / f"r-{number:016d}-x.json").write_text("{}")
-    assert ("warn", "8 record(s) wait, 0.0 MiB, 80% of the bounds: soon the oldest are dropped") in told(
+    assert ("warn", "8 records wait, 0.0 MiB, 80% of the bounds: soon the oldest are dropped") in told(
         node.examine, subject
     )
 
@@ -97,4 +97,4 @@ def test_children_that_still_hang(tmp_path: Path) -> None:
         process.communicate(b"\n")
     assert found[0][1].startswith(f"process {process.pid} still hangs")
     assert "mounts /data is left alone" in found[0][1]
-    assert found[1:] == [("warn", "3 record(s) were dropped"), NO_LOG]
+    assert found[1:] == [("warn", "records were dropped: 3"), NO_LOG]

@@ -137,7 +137,7 @@ def three_faults() -> Records:
     decided = {"fault": fault[0], "device": fault[1], "tier": "DRAIN_REBOOT", "mode": "enforce"}
     records = [one for one in a_refusal_and_a_requeue() if one["node"] == "gx05"]
     records = [moved(one, 60) for one in records]
-    once = {"action": "tell", **decided, "why": "seen in 1 run(s), 2 of 3 are needed"}
+    once = {"action": "tell", **decided, "why": "seen in 1 run, 2 of 3 are needed"}
     records.append(run("healthcheck", "gx06", 70, LOST, decisions=[once]))
     for minute in range(40, 75, 5):
         planned = action("drain", minute, *fault, "observed", why="tier DRAIN_REBOOT")
