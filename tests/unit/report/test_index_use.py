@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event
 
+from slurm_guard import correlate
 from slurm_guard.cli import job_lookup
 from slurm_guard.core.plan import Plan
-from slurm_guard.report import audit, drains, job, node, nodes
+from slurm_guard.report import audit, drains, incident, incidents, job, node, nodes
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import Store, open_store
 from slurm_guard.store.record import parse
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-GROWING = ("runs", "results", "findings", "allocations", "actions", "node_samples")
+GROWING = (
+    "runs", "results", "findings", "allocations", "actions", "node_samples", "incident_members", "incident_ends",
+)  # fmt: skip
 SILENT = Slurm(problem="no answer")
 
 
@@ -40,6 +43,14 @@ def the_same_fault_in_two_jobs() -> list[dict[str, Any]]:
     return made
 
 
+def look_again(store: Store) -> correlate.Changes:
+    """Incidents, after a record that comes late and one that does not."""
+    lost = finding("gpu_count.lost", device="gpu3")
+    for minute in (20, 500):
+        ingest(store, [parse(json.dumps(run("healthcheck", "gx03", minute, lost)).encode())])
+    return correlate.run(store, ms(600))
+
+
 REPORTS: dict[str, Callable[[Store], object]] = {
     "a job with a refusal": lambda store: job.build(store, 8103),
     "a job that met a broken node": lambda store: job.build(store, 8101),
@@ -49,6 +60,9 @@ REPORTS: dict[str, Callable[[Store], object]] = {
     "all nodes": nodes.build,
     "drains": lambda store: drains.build(store, Plan({}, "gx01"), SILENT),
     "history": lambda store: audit.build(store, since=ms(0), until=ms(99)),
+    "incidents": lambda store: incidents.build(store, since=ms(0), nodes=["gx03"]),
+    "one incident": lambda store: incident.build(store, 1),
+    "what is new": look_again,
     "history of one node": lambda store: audit.build(store, ["gx05"], ms(0), ms(99)),
 }
 
@@ -64,6 +78,7 @@ def test_a_report_scans_no_table_that_grows(tmp_path: Path, report: Callable[[St
     asked: list[tuple[str, Any]] = []
     with open_store(tmp_path / "s.sqlite") as store:
         ingest(store, [parse(json.dumps(record).encode()) for record in records])
+        correlate.run(store, ms(200))
         event.listen(store.engine, "before_cursor_execute", lambda *told: asked.append(told[2:4]))
         report(store)
         scans = [line for sql, values in list(asked) for line in plan_lines(store, sql, values)]
