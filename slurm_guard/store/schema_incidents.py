@@ -83,6 +83,7 @@ Index("incident_members_node", incident_members.c.node_id, incident_members.c.en
 Index(
     "incident_members_fault", incident_members.c.cluster, incident_members.c.fault, incident_members.c.ended
 )
+Index("incident_members_open", incident_members.c.fault, sqlite_where=incident_members.c.ended.is_(None))
 
 #: What people said: `ack` or `close`, with their text.
 incident_words = Table(

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GROWING = (
-    "runs", "results", "findings", "allocations", "actions", "node_samples", "incident_members", "incident_ends",
+    "runs", "results", "findings", "allocations", "actions", "node_samples",
+    "incident_members", "incident_ends",
 )  # fmt: skip
 SILENT = Slurm(problem="no answer")
 
