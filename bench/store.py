@@ -167,13 +167,15 @@ def peak_mb() -> float:
 
 
 def ingest_here(spool: Path, database: Path) -> None:
-    """What the fresh process does: ingest, then tell seconds, rows, bytes and peak memory."""
+    """What the fresh process does: ingest, make incidents, then tell seconds, rows, bytes and peak memory."""
+    from slurm_guard import correlate
     from slurm_guard import ingest as service
     from slurm_guard.store.engine import open_store
 
     started, cpu = time.perf_counter(), time.process_time()
     with open_store(database) as store:
         service.ingest_folder(store, spool)
+        correlate.run(store, 0)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = peak_mb()
     size = sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from slurm_guard.correlate.run import Changes, run
+from slurm_guard.correlate.changes import Changes
+from slurm_guard.correlate.follow import run
 from slurm_guard.correlate.watch import Watched
 
 __all__ = ["Changes", "Watched", "run"]

@@ -89,6 +89,41 @@ def test_what_comes_back_after_it_was_closed_is_new_and_says_so(
     assert answer(capsys, root, 1, "incident", "show", str(again["id"]))["earlier"] == one["id"]
 
 
+def test_the_audit_says_on_what_by_whom_and_what_slurm_answered(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {"hash": "abcdef0123456789" * 2, "state": "stale", "problem": ""}
+    failed = action("drain", *LOST, ago_s=30, outcome="failed", why="Slurm refused", answer="Invalid user id")
+    put(root, run_record("n2", finding(*LOST), ago_s=31, actions=[failed], plan=plan))
+    by_hand = {"kind": "action", "by": "cli", "user": "lena", "parent": None}
+    back = action("resume", *LOST, ago_s=10)
+    record = run_record("n2", ago_s=10, actions=[back])
+    put(
+        root,
+        {key: record[key] for key in ("schema", "run_id", "cluster", "node", "started", "actions")} | by_hand,
+    )
+    found = answer(capsys, root, 0, "drains", "--history")
+    resumed, drained = found["history"]
+    assert (drained["finding"], drained["plan_hash"], drained["plan_state"]) == (
+        "gpu3 is bad",
+        plan["hash"],
+        "stale",
+    )
+    assert (drained["answer"], drained["calls"], drained["guard_version"]) == ("Invalid user id", 2, "0")
+    assert (resumed["user"], resumed["finding"], resumed["plan_hash"]) == ("lena", None, None)
+    number = next(
+        one["id"] for one in answer(capsys, root, 1, "incidents")["incidents"] if one["fault"] == LOST[0]
+    )
+    answer(capsys, root, 0, "incident", "ack", str(number), "-m", "on it")
+    (word,) = answer(capsys, root, 0, "drains", "--history")["words"]
+    assert (word["incident"], word["what"], word["text"]) == (number, "ack", "on it")
+    assert run(root, "drains", "--history") == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert f"acknowledged incident {number}: on it" in page
+    assert "on: gpu3 is bad by: plan abcdef01 (stale), slurm_guard 0; Slurm: Invalid user id" in page
+    assert 'lena resumed n2, drained as "SG:gpu_count.lost gpu3" by: plan none' in page
+
+
 def test_a_close_needs_its_reason_and_a_number_must_be_known(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

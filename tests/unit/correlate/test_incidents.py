@@ -8,8 +8,8 @@ import pytest
 
 from slurm_guard import correlate
 from slurm_guard.store import incidents
-from tests.unit.correlate.incidents_of import lines, new_store, of, put
-from tests.unit.store.factory import action, action_record, finding, run
+from tests.unit.correlate.incidents_of import lines, new_store, of, picture, put
+from tests.unit.store.factory import action, action_record, finding, ms, run
 
 XID = finding("gpu_xid.79", device="gpu1", event=True, tier="DRAIN_REBOOT")
 SCRATCH = finding("fs_mounts.hung", "timeout", device="/scratch", scope="shared", blame="storage")
@@ -278,6 +278,49 @@ def test_a_late_sighting_may_make_one_of_two() -> None:
         assert lines(store) == ["[n1 ib_link.down mlx] 0-20 open n1 mlx5_0/1"]
         (one,) = incidents.listed(store)
         assert incidents.load(store, last).part_of == one.id
+
+
+def test_what_was_killed_on_the_way_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_store() as store:
+        put(store, check("n1", 0, RATE))
+        before = picture(store)
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("slurm_guard.correlate.follow.regroup", killed)
+            with pytest.raises(KeyboardInterrupt):
+                put(store, check("n2", 5, RATE), *clean("n1", 5, 10, 15))
+        assert picture(store) == before
+        correlate.run(store, 0)
+        assert lines(store) == [
+            "[n1 ib_link.down mlx] 0-0 resolved@15 n1 mlx5_0/1 (3 clean runs)",
+            "[n2 ib_link.down mlx] 5-5 open n2 mlx5_0/1",
+        ]
+
+
+def test_what_a_person_closed_stays_closed_when_late_records_come() -> None:
+    with new_store() as store:
+        (number,) = put(store, check("n1", 5, XID), check("n1", 10)).opened
+        incidents.close(store, number, "lena", "swapped", ms(12))
+        put(store, check("n1", 0, XID), *clean("n1", 20, 25))
+        assert lines(store) == ["[n1 gpu_xid.79 gpu] 0-5 resolved@12 n1 gpu1 (closed by lena: swapped)"]
+        put(store, check("n1", 30, XID))
+        assert lines(store)[1:] == ["[n1 gpu_xid.79 gpu] 30-30 open n1 gpu1"]
+        (last,) = (one for one in incidents.listed(store) if one.state == "open")
+        assert incidents.earlier(store, last) == number
+
+
+def test_an_acknowledgement_lasts_until_the_incident_is_over() -> None:
+    with new_store() as store:
+        (number,) = put(store, check("n1", 0, RATE)).opened
+        incidents.acknowledge(store, number, "lena", "", ms(1))
+        put(store, check("n1", 5, {**RATE, "device": "mlx5_1/1"}))
+        assert incidents.load(store, number).state == "acknowledged"
+        put(store, *clean("n1", 10, 15, 20))
+        assert incidents.load(store, number).state == "resolved"
+        assert [word["what"] for word in incidents.words(store, number)] == ["ack"]
 
 
 def test_nothing_new_is_no_transaction() -> None:

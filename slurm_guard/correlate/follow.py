@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from slurm_guard.store.incident_model import Member
     from slurm_guard.store.marks import Mark
 
-__all__ = ["Changes", "run"]
-
 #: Rows of `runs` in one transaction: another writer never waits long.
 _SLICE = 5000
 
