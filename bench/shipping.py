@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import threading
@@ -15,7 +16,8 @@ from bench.measure import BARE_ENV, Series, alternate, bare_interpreter
 from bench.table import Row
 from minicluster import processes, requirements
 from slurm_guard.core.paths import Places
-from slurm_guard.engine import spool
+from slurm_guard.engine import signing, spool
+from slurm_guard.slurm import munge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +29,17 @@ BUDGET_MS = 100
 HOOK = "epilog"
 #: Enough that the shipper sleeps while the hook ends.
 JITTER_S = 0.3
-TOKEN_FILE = "etc/slurm-guard/token"
+TOKEN_FILE, TOKEN = "etc/slurm-guard/token", b"bench" * 10
+
+
+class _Server(ThreadingHTTPServer):
+    socket_path = ""
 
 
 class _Acknowledging(BaseHTTPRequestHandler):
     """A collector that takes everything, in the bench's own process: its CPU is not the node's."""
+
+    server: _Server
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -42,14 +50,27 @@ class _Acknowledging(BaseHTTPRequestHandler):
         answer = json.dumps({"acknowledged": ids, "refused": [], "takes_over": [], "plan": ""}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
+        self.send_header(signing.SIGNATURE, self._signature(answer))
         self.end_headers()
         self.wfile.write(answer)
 
+    def _signature(self, answer: bytes) -> str:
+        """As the request was signed: with munge or with the token."""
+        scheme, _, proof = self.headers["Authorization"].partition(" ")
+        if scheme == signing.MUNGE:
+            said = json.loads(munge.decode(proof, self.server.socket_path).payload)
+            payload = signing.answer_payload(said["nonce"], answer)
+            return f"{signing.MUNGE} {munge.encode(payload, self.server.socket_path)}"
+        said = json.loads(base64.urlsafe_b64decode(self.headers[signing.PAYLOAD]))
+        payload = signing.answer_payload(said["nonce"], answer)
+        return f"{signing.TOKEN} {signing.token_signature(TOKEN, payload)}"
+
 
 @contextmanager
-def collector() -> Iterator[str]:
+def collector(socket_path: str) -> Iterator[str]:
     """A collector's URL on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Acknowledging)
+    server = _Server(("127.0.0.1", 0), _Acknowledging)
+    server.socket_path = socket_path
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
@@ -89,13 +110,13 @@ def node(folder: Path, settings: dict[str, Any]) -> Path:
     token = folder / TOKEN_FILE
     token.parent.mkdir(parents=True)
     token.touch(mode=0o600)
-    token.write_bytes(b"bench" * 10)
+    token.write_bytes(TOKEN)
     return folder
 
 
 def rows(setting: Setting) -> list[Row]:
     """A hook that ships with munge, with a token, and not at all."""
-    with munged(setting.folder / "munge") as socket, collector() as url:
+    with munged(setting.folder / "munge") as socket, collector(socket) as url:
         ways: dict[str, dict[str, Any]] = {
             "none": {},
             "munge": {"url": url, "munge_socket": socket, "jitter_s": JITTER_S},

@@ -78,7 +78,10 @@ async def records(collector: Collector, request: Request) -> Response:
     if outcome["refused"]:
         count, why = len(outcome["refused"]), outcome["refused"][0]["why"]
         collector.journal.say(f"{count} of {len(lines)} records of {caller.node} refused: {why}")
-    return answer({**outcome, "plan": await collector.plan_hash()})
+    made = answer({**outcome, "plan": await collector.plan_hash()})
+    # Without it a node keeps its records: over plain HTTP anybody on the way could say that they arrived.
+    made.headers.update(await collector.gate.signature(caller.nonce, bytes(made.body)))
+    return made
 
 
 def _to_commit(caller: Caller, cluster: str) -> ToCommit:
@@ -108,9 +111,8 @@ async def plan(collector: Collector, request: Request) -> Response:
         tag = f'"{bundle.hash}"'
         if tag in [one.strip() for one in request.headers.get("If-None-Match", "").split(",")]:
             return Response(status_code=304, headers={"ETag": tag})
-        payload = partial(signing.answer_payload, caller.nonce.hex(), bundle.body)
-        signature = await collector.gate.in_thread(collector.gate.sign(payload))
-    headers = {"ETag": tag, signing.SIGNATURE: signature}
+        signature = await collector.gate.signature(caller.nonce, bundle.body)
+    headers = {"ETag": tag, **signature}
     return Response(bundle.body, headers=headers, media_type="application/json")
 
 
@@ -124,6 +126,9 @@ async def health(collector: Collector, request: Request) -> Response:
     found: dict[str, Any] = {"ok": not failing, "backlog": collector.intake.backlog, "plan": plan_hash}
     if failing:
         found["store"] = failing
+    for name, part in (("orders", collector.orders), ("watching", collector.watching)):
+        if part is not None and part.problem:
+            found[f"{name}_problem"] = part.problem
     if collector.plan.problem:
         found["plan_problem"] = collector.plan.problem
     return answer(found, 503 if failing else 200)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from slurm_guard.collector import limits
 from slurm_guard.collector.answers import RefusalError, later, not_yours, unsigned
 from slurm_guard.collector.claims import Claim, Payload, body_length, claim_of, payload_of, too_large
-from slurm_guard.engine.signing import digest
+from slurm_guard.engine.signing import SIGNATURE, answer_payload, digest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -80,9 +80,10 @@ class Gate:
         except TimeoutError:
             raise later("the collector's munged gave no answer; send this again later") from None
 
-    def sign(self, payload: Callable[[], bytes]) -> Callable[[], str]:
-        """Work for `in_thread`: the collector's signature under a payload that is made there."""
-        return lambda: self._proof.sign(payload())
+    async def signature(self, nonce: bytes, body: bytes) -> dict[str, str]:
+        """The header by which a node knows that this body answers its request. Raises RefusalError (503)."""
+        text = await self.in_thread(lambda: self._proof.sign(answer_payload(nonce.hex(), body)))
+        return {SIGNATURE: text}
 
     @asynccontextmanager
     async def admitted(self, request: Request, *, of_a_node: bool = True) -> AsyncIterator[Caller]:

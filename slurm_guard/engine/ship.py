@@ -69,6 +69,7 @@ def ship(places: Places, plan: Plan, to: Destination, seconds: float = SHIPMENT_
     try:
         this.send_all()
         this.fetch_plan(state)
+        this.done.why = this.too_large
     except TROUBLE as error:
         this.done.why = str(error) or type(error).__name__
         this.done.retry_after = getattr(error, "retry_after", None)
@@ -90,6 +91,7 @@ class Shipment:
         self.done = Shipped()
         self.announced: str | None = None
         self._most_lines = batches.MOST_LINES
+        self.too_large = ""
 
     def send_all(self) -> None:
         """Send batch after batch, oldest first."""
@@ -129,14 +131,16 @@ class Shipment:
 
     def _post(self, batch: Batch) -> dict[str, Any] | None:
         """The collector's answer to a batch; None if it is too large for it. Raises for anything else."""
-        reply = self._attempt(batch)
+        reply, once = self._attempt(batch)
         if reply.status == 409:  # it has seen this nonce: some other attempt's word arrived, so say it anew
-            reply = self._attempt(batch)
+            reply, once = self._attempt(batch)
         if reply.status == 413:
             return None
         if reply.status != 200:
             asked = _seconds(reply.headers.get("Retry-After"))
             raise CollectorError(f"the collector took no record: {courier.told(reply)}", reply.status, asked)
+        # Nothing leaves the spool on the word of somebody on the way.
+        signing.check_answer(self.to, once, reply.body, reply.headers.get(signing.SIGNATURE, ""))
         answer = _object(reply.body)
         if answer is None or not isinstance(answer.get("acknowledged"), list):
             raise CollectorError(
@@ -144,21 +148,29 @@ class Shipment:
             )
         return answer
 
-    def _attempt(self, batch: Batch) -> courier.Reply:
+    def _attempt(self, batch: Batch) -> tuple[courier.Reply, str]:
+        """One try: what came back, and the nonce that its signature must name."""
         body, seconds = batch.body, self._left()
-        headers, _ = signing.sign_request(self.to, "POST", PATH, self.plan.node, body)
+        headers, once = signing.sign_request(self.to, "POST", PATH, self.plan.node, body)
         headers["Content-Type"] = "application/x-ndjson"
         self.done.sent += len(batch.lines)
-        return courier.request(
+        reply = courier.request(
             self.to.url, "POST", PATH, headers, body, seconds=seconds, ca_file=self.to.ca_file
         )
+        return reply, once
 
     def _smaller(self, batch: Batch, waiting: list[str]) -> None:
-        """Too large: in halves from now on; a single record that is too large is set aside."""
+        """Too large: in halves from now on.
+
+        A single record stays, and the others go: nobody signs a 413, and what is beyond the protocol's own
+        bound was not sent at all.
+        """
         count = len(batch.lines)
         if count == 1:
-            (path,) = batch.paths.values()
-            self._aside(path, f"HTTP 413: {batch.size} bytes are too large for the collector")
+            self.too_large = (
+                f"HTTP 413 to a record of {batch.size} bytes, which protocol v1 allows; it stays here: "
+                "is this the collector, with nothing in between?"
+            )
             return
         self._most_lines = count // 2
         waiting[:0] = batch.paths.values()

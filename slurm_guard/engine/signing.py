@@ -100,6 +100,10 @@ def sign_request(
 def check_answer(to: Destination, once: str, body: bytes, signature: str) -> None:
     """Raise CollectorError or MungeError unless a collector signed this answer to this request."""
     expected = answer_payload(once, body)
+    if not signature:
+        raise CollectorError(
+            "the answer is not signed; is this the collector, and is it as new as this node?"
+        )
     scheme, _, text = signature.partition(" ")
     if to.token_file:
         import hmac

@@ -19,7 +19,6 @@ from starlette.routing import Route
 from slurm_guard.collector.answers import RefusalError, later, printable
 from slurm_guard.collector.commit import Request as ToCommit
 from slurm_guard.core.errors import NotFoundError, SlurmError, StoreError
-from slurm_guard.engine import signing
 from slurm_guard.report import job, job_lookup
 from slurm_guard.slurm.command_gateway import CommandGateway
 from slurm_guard.slurm.gateway import plain_job_id
@@ -101,10 +100,8 @@ class Jobs:
 
     async def _signed(self, caller: Caller, status: int, content: dict[str, Any]) -> Response:
         body = json.dumps(content, separators=(",", ":"), default=str).encode()
-        gate = self._collector.gate
-        payload = partial(signing.answer_payload, caller.nonce.hex(), body)
-        signature = await gate.in_thread(gate.sign(payload))
-        headers = {signing.SIGNATURE: signature, "Cache-Control": "no-store"}
+        signature = await self._collector.gate.signature(caller.nonce, body)
+        headers = {**signature, "Cache-Control": "no-store"}
         return Response(body, status, headers, media_type="application/json")
 
 

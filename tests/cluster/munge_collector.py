@@ -35,12 +35,17 @@ def encode_as(uid: int, payload: bytes, socket: str) -> str:
 
 
 class MungeCollector(Collector):
-    """`signer` is the uid that signs plans; `sign_with` replaces the payload that is signed."""
+    """`signer` is the uid that signs plans, `answerer` the one that signs answers to records.
+
+    `sign_with` replaces the payload that is signed under plans, `answer_with` that under answers.
+    """
 
     def __init__(self, socket: str) -> None:
         self.socket = socket
         self.signer = os.getuid()
         self.sign_with: bytes | None = None
+        self.answerer = os.getuid()
+        self.answer_with: bytes | None = None
         self.addresses: set[str] = set()
         super().__init__()
 
@@ -60,3 +65,6 @@ class MungeCollector(Collector):
 
     def signature(self, payload: bytes) -> str:
         return f"Munge {encode_as(self.signer, self.sign_with or payload, self.socket)}"
+
+    def answer_signature(self, payload: bytes) -> str:
+        return f"Munge {encode_as(self.answerer, self.answer_with or payload, self.socket)}"

@@ -95,6 +95,28 @@ def test_a_signature_under_something_else_is_none(
     assert "signature" in done.plan_why
 
 
+@pytest.mark.parametrize(
+    ("signer", "uids", "taken"), [(0, [], True), (NOBODY, [], False), (NOBODY, [NOBODY], True)]
+)
+def test_records_leave_only_by_the_signature_of_who_may(
+    tmp_path: Path, collector: MungeCollector, signer: int, uids: list[int], taken: bool
+) -> None:
+    collector.answerer = signer
+    done = shipped(tmp_path, collector, uids=uids)
+    assert (done.acknowledged, done.left) == ((1, 0) if taken else (0, 1))
+    assert (f"signed by uid {NOBODY}" in done.why) is not taken
+
+
+@pytest.mark.parametrize("payload", [b"{}", b"[]", b"\xff", b'{"v":1,"nonce":"0","digest":"0"}'])
+def test_an_answer_with_a_signature_under_something_else_is_none(
+    tmp_path: Path, collector: MungeCollector, payload: bytes
+) -> None:
+    collector.answer_with = payload
+    done = shipped(tmp_path, collector)
+    assert (done.acknowledged, done.left) == (0, 1)
+    assert "signature" in done.why
+
+
 def test_no_munged_is_told_and_loses_nothing(tmp_path: Path, collector: MungeCollector) -> None:
     there, collector.socket = collector.socket, "/nonexistent/munge.sock"
     done = shipped(tmp_path, collector)

@@ -58,6 +58,8 @@ class Collector:
         self.plan: bytes = b""
         self.plan_hash = ""
         self.plan_token = TOKEN
+        self.answer_token = TOKEN
+        self.forge: Callable[[bytes, str], tuple[bytes, str]] | None = None
         self.takes_over: set[str] = set()
         self.refuse: dict[str, str] = {}
         self.most_bytes = 4 << 20
@@ -104,6 +106,10 @@ class Collector:
         """What stands under a plan."""
         return f"Token {hmac.new(self.plan_token, payload, 'sha256').hexdigest()}"
 
+    def answer_signature(self, payload: bytes) -> str:
+        """What stands under an answer to records."""
+        return f"Token {hmac.new(self.answer_token, payload, 'sha256').hexdigest()}"
+
     def take(self, body: bytes) -> dict[str, Any]:
         """Commit the records of a body; the answer."""
         answer: dict[str, Any] = {"acknowledged": [], "refused": [], "takes_over": [], "plan": self.plan_hash}
@@ -143,9 +149,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(size)
         if len(body) < size:
             return  # the node died while it sent
-        self.collector.signed(self, body)
+        nonce = self.collector.signed(self, body)["nonce"]
         if word in ("lost", None) or callable(word):
-            self._taken(word, self.collector.take(body))
+            self._taken(word, self.collector.take(body), nonce)
         else:
             self._misbehave(word)
 
@@ -160,18 +166,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self.collector.plan_hash:
             self._status(404, {})
         else:
-            content = {"v": 1, "nonce": said["nonce"]}
-            content["digest"] = hashlib.sha256(self.collector.plan).hexdigest()
-            payload = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+            payload = _payload(said["nonce"], self.collector.plan)
             signature = {"X-Slurm-Guard-Signature": self.collector.signature(payload)}
             self._answer(200, self.collector.plan, signature)
 
-    def _taken(self, word: str | Callable[[Any], Any] | None, answer: dict[str, Any]) -> None:
+    def _taken(self, word: str | Callable[[Any], Any] | None, answer: dict[str, Any], nonce: str) -> None:
         if word == "lost":
             self._misbehave("nothing")
             return
-        said = word(answer) if callable(word) else answer
-        self._answer(200, json.dumps(said).encode(), {})
+        body = json.dumps(word(answer) if callable(word) else answer).encode()
+        signature = self.collector.answer_signature(_payload(nonce, body))
+        if self.collector.forge is not None:  # somebody on the way
+            body, signature = self.collector.forge(body, signature)
+        self._answer(200, body, {"X-Slurm-Guard-Signature": signature} if signature else {})
 
     def _misbehave(self, word: Any) -> None:
         self.close_connection = True
@@ -203,6 +210,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+
+def _payload(nonce: str, body: bytes) -> bytes:
+    content = {"v": 1, "nonce": nonce, "digest": hashlib.sha256(body).hexdigest()}
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def token_file(root: Path) -> Path:

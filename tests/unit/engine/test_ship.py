@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,16 +170,62 @@ def test_a_replayed_nonce_is_answered_with_a_new_one(site: Site) -> None:
     assert "HTTP 409" in site.ship().why
 
 
-def test_too_large_is_sent_in_halves_and_one_that_is_too_large_is_set_aside(site: Site) -> None:
+def test_too_large_is_sent_in_halves_and_one_that_is_too_large_stays(site: Site) -> None:
+    """Nobody signs a 413, so it moves nothing."""
     site.collector.most_bytes = 2500
     small = site.records(10)
     large = site.record(fill="y" * 5000)
     after = site.record()
     done = site.ship()
-    assert (done.acknowledged, done.left, done.why) == (11, 0, "")
+    assert (done.acknowledged, done.left, done.refused) == (11, 1, [])
+    assert "HTTP 413" in done.why
     assert sorted(site.collector.store) == sorted([*small, after])
-    assert list(site.aside) == [large]
-    assert "too large" in site.aside[large]
+    assert (site.spooled, site.aside) == ([large], {})
+
+
+FORGED: list[tuple[str, Callable[[bytes, str], tuple[bytes, str]], str]] = [
+    ("without a signature", lambda body, _: (body, ""), "not signed"),
+    ("another signature", lambda body, _: (body, f"Token {'0' * 64}"), "not signed with our token"),
+    ("another scheme", lambda body, mark: (body, mark.replace("Token", "Munge")), "not signed with our"),
+    ("no text", lambda body, _: (body, "Token"), "not signed with our token"),
+    ("another content", lambda body, mark: (body.replace(b'"refused":', b'"refused" :'), mark), "not signed"),
+]
+
+
+@pytest.mark.parametrize(("case", "forge", "why"), FORGED, ids=[case for case, _, _ in FORGED])
+def test_nothing_leaves_on_the_word_of_somebody_on_the_way(
+    site: Site, case: str, forge: Callable[[bytes, str], tuple[bytes, str]], why: str
+) -> None:
+    first, second = site.records(2)
+    site.collector.refuse[second] = "never seen"
+    site.collector.takes_over.add(first)
+    wanted = {"fault": "gpu_xid.79", "device": "gpu3", "scope": "device", "reason": "SG:gpu_xid.79 gpu3"}
+    requests.put(site.places, requests.make("drain", boot_id=BOOT, run_id=first, **wanted))
+    site.collector.forge = forge
+    done = site.ship()
+    assert why in done.why
+    assert (done.acknowledged, done.refused, done.taken, done.left) == (0, [], [], 2)
+    assert (site.spooled, site.aside) == ([first, second], {})
+    assert len(requests.waiting(site.places, BOOT)) == 1
+    site.collector.forge = None
+    assert site.ship().acknowledged == 1
+
+
+def test_an_answer_to_another_attempt_is_none_to_this(site: Site) -> None:
+    """Recorded on the wire and played again."""
+    kept: list[tuple[bytes, str]] = []
+
+    def record_it(body: bytes, mark: str) -> tuple[bytes, str]:
+        kept.append((body, mark))
+        return body, mark
+
+    site.collector.forge = record_it
+    site.record()
+    assert site.ship().acknowledged == 1
+    run_id = site.record()
+    site.collector.forge = lambda *_: kept[0]
+    assert "not signed with our token" in site.ship().why
+    assert site.spooled == [run_id]
 
 
 def test_an_early_answer_to_a_body_that_does_not_fit_is_read(site: Site) -> None:
