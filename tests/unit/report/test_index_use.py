@@ -11,6 +11,7 @@ from sqlalchemy import event
 from slurm_guard import correlate
 from slurm_guard.cli import job_lookup
 from slurm_guard.core.plan import Plan
+from slurm_guard.replay import Question, replay
 from slurm_guard.report import audit, drains, incident, incidents, job, node, nodes
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import Store, open_store
@@ -28,6 +29,7 @@ GROWING = (
     "runs", "results", "findings", "allocations", "actions", "node_samples",
     "incident_members", "incident_ends",
 )  # fmt: skip
+ENFORCED = {"default_profile": {"modes": [["*", "*", "enforce"]]}}
 SILENT = Slurm(problem="no answer")
 
 
@@ -64,6 +66,7 @@ REPORTS: dict[str, Callable[[Store], object]] = {
     "incidents": lambda store: incidents.build(store, since=ms(0), nodes=["gx03"]),
     "one incident": lambda store: incident.build(store, 1),
     "what is new": look_again,
+    "a replay": lambda store: replay(store, Question(ENFORCED, ms(0), ms(181))),
     "history of one node": lambda store: audit.build(store, ["gx05"], ms(0), ms(99)),
 }
 
