@@ -95,8 +95,6 @@ def run_checks(
     outcome.uptime_s = clock.uptime_s(places)
     outcome.state = node_state.load(places, outcome.boot_id)
     outcome.allocation = allocations.find(places, context.job_id, outcome.boot_id)
-    if outcome.allocation is None and context.hook == "epilog":
-        outcome.allocation = allocations.find_closed(places, context.job_id, outcome.boot_id, context.restart)
     opened = allocations.all_open(places, outcome.boot_id)
     outcome.others = [one for one in opened if one.get("job_id") != context.job_id]
     checks, broken = judge.enabled(plan, context.hook, only)

@@ -92,23 +92,24 @@ def test_a_refused_job_that_may_not_be_requeued_is_cancelled_and_on_record(clust
     assert cluster.runs("n1", job)[0]["hook"] == "prolog"
 
 
-def test_a_requeued_job_has_one_record_for_each_run(cluster: Guarded, tmp_path: Path) -> None:
+def test_a_requeued_job_has_its_records_for_each_run(cluster: Guarded, tmp_path: Path) -> None:
     job = cluster.submit("-w", "n4", script=f"touch {tmp_path}/run$SLURM_RESTART_COUNT; sleep 60")
     cluster.wait((tmp_path / "run").exists)
     cluster.slurm("scontrol", "requeue", str(job))
     cluster.wait(lambda: len(cluster.runs("n4", job)) == 2)
-    cluster.wait(lambda: job in cluster.unfinished([job]) and cluster.job(job)["JobState"] == "PENDING")
+    cluster.wait(lambda: cluster.job(job)["JobState"] == "PENDING")
     cluster.slurm("scontrol", "update", f"jobid={job}", "starttime=now")
     cluster.wait((tmp_path / "run1").exists)
     cluster.slurm("scancel", str(job))
 
-    def seen() -> list[tuple[str, int]]:
-        """Slurm may run an epilog twice."""
-        runs = [(one["hook"], one["allocation"]["restart"]) for one in cluster.runs("n4", job)]
-        return list(dict.fromkeys(runs))
+    def ended() -> list[int]:
+        return [one["allocation"]["restart"] for one in cluster.runs("n4", job) if one["hook"] == "epilog"]
 
-    cluster.wait(lambda: ("epilog", 1) in seen())
-    assert seen() == [("prolog", 0), ("epilog", 0), ("prolog", 1), ("epilog", 1)]
+    cluster.wait(lambda: len(ended()) == 2)
+    assert ended() == [0, 1]
+    # Started in the very second in which it was requeued, Slurm 22.05 may leave the second prolog out.
+    begun = {one["allocation"]["restart"] for one in cluster.runs("n4", job) if one["hook"] == "prolog"}
+    assert ("prolog" in cluster.runs("n4", job)[-1]["coverage"]) == (begun == {0})
 
 
 def test_jobs_that_share_a_node_start_at_once_and_each_answers_for_its_own_gpu(cluster: Guarded) -> None:

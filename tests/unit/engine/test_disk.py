@@ -76,6 +76,6 @@ def test_a_sick_disk_leaves_no_allocation_open_and_keeps_this_boots_memory(
         context = Context(hook, {"SLURM_JOB_ID": "5", "SLURMD_NODENAME": "n1"})
         worker.run(hook, places, context, lambda message: None)
         opened.append(os.listdir(places.allocations))
-    assert opened == [["5.json"], ["5.closed"]]
+    assert opened == [["5.json"], []]
     assert os.path.exists(places.state)
     assert not os.path.exists(places.spool)
