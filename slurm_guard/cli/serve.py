@@ -88,6 +88,7 @@ def _settings(places: "Places", listen: str | None) -> "Settings":
         acting=wanted.acting,
         calls_per_s=wanted.calls_per_s,
         silent_after_s=wanted.silent_after * wanted.interval_s,
+        switches=places.kill_switches,
     )
 
 

@@ -15,7 +15,8 @@ class Settings:
 
     `plan` is the bundle that nodes get, `alive` the dead man's file, `addresses` the admin's own table
     (hostlist to addresses or networks). `acting`: the collector drains, with so many calls of Slurm a
-    second; a node is silent after `silent_after_s` without a word.
+    second; a node is silent after `silent_after_s` without a word. While a file of `switches` exists, the
+    collector does nothing to Slurm.
     """
 
     store: Path
@@ -36,6 +37,7 @@ class Settings:
     acting: bool = False
     calls_per_s: float = 10.0
     silent_after_s: float = 900.0
+    switches: tuple[str, ...] = ()
 
     @property
     def signing(self) -> str:

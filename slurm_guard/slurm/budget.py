@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 #: So many nodes with the same fault may be a coincidence no longer.
-_FEW = 2
+FEW = 2
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
@@ -89,11 +89,11 @@ def room(
                 "shared", f"{what} has a shared cause; {_count(alike, most)}: one incident, not more drains"
             )
     alike = [node for node in out if _fault(node.reason) == fault]
-    if len(alike) >= _FEW and 2 * (len(alike) + 1) > len(known):
+    if len(alike) >= FEW and 2 * (len(alike) + 1) > len(known):
         return _none("incident", f"{_incident(fault, alike)} ({len(known)} nodes in all)")
     limit_name, full = _full(known, out, name, budget, at)
     if full:
-        return _none(limit_name, f"{full}; {_incident(fault, alike)}" if len(alike) >= _FEW else full)
+        return _none(limit_name, f"{full}; {_incident(fault, alike)}" if len(alike) >= FEW else full)
     return Room(True, f"{len(out)} of {len(known)} nodes are out of service by the guard: there is room")
 
 

@@ -103,12 +103,19 @@ class CommandGateway(Gateway):
         return found
 
     def drain(self, name: str, reason: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
-        """See Gateway. The reason is cleaned; one node a call, as Slurm drains half of a bad list."""
-        text = reasons.clean(reason)
+        """See Gateway. The reason is cleaned."""
+        self.drain_many([name], reason, deadline, comment)
+
+    def drain_many(
+        self, names: Iterable[str], reason: str, deadline: float = DEADLINE_S, comment: str | None = None
+    ) -> None:
+        """See Gateway."""
+        wanted, text = ",".join(plain_node_name(name) for name in names), reasons.clean(reason)
         if not text:
-            raise SlurmError(f"no drain of {name} without a reason; got {reason[:80]!r}")
-        changes = [f"nodename={plain_node_name(name)}", "state=drain", f"reason={text}"]
-        self._update([*changes, *_comment(comment)], deadline)
+            raise SlurmError(f"no drain of {wanted[:80]} without a reason; got {reason[:80]!r}")
+        if not wanted:
+            raise SlurmError("no drain without a node; expected at least one NodeName")
+        self._update([f"nodename={wanted}", "state=drain", f"reason={text}", *_comment(comment)], deadline)
 
     def resume(self, name: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
         """See Gateway."""

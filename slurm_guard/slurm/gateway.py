@@ -190,6 +190,15 @@ class Gateway:
         """
         raise NotImplementedError
 
+    def drain_many(
+        self, names: Iterable[str], reason: str, deadline: float = DEADLINE_S, comment: str | None = None
+    ) -> None:
+        """The same for many nodes in one call; all names must come from a read right before.
+
+        An error says nothing of a single node: where one name is bad, Slurm drains the others all the same.
+        """
+        raise NotImplementedError
+
     def resume(self, name: str, deadline: float = DEADLINE_S, comment: str | None = None) -> None:
         """Clear DRAIN and DOWN. Callers go through `ownership.safe_resume`. `comment` as in `drain`."""
         raise NotImplementedError

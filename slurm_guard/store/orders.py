@@ -78,6 +78,22 @@ def add(connection: Connection, order: Order) -> int:
     return int(made[0]) if made is not None else 0
 
 
+def is_known(connection: Connection, order: Order) -> bool:
+    """True if there is an order of the same run, kind, fault and device, in whatever state."""
+    same = [orders.c[name] == getattr(order, name) for name in ("run", "kind", "fault", "device")]
+    return connection.scalar(select(orders.c.id).where(*same)) is not None
+
+
+def replace_waiting(connection: Connection, order: Order) -> int:
+    """Add an order in place of one for the same cause on the same node that still waits."""
+    same = [orders.c[name] == getattr(order, name) for name in ("kind", "fault", "device")]
+    query = select(orders.c.id).join(nodes, nodes.c.id == orders.c.node_id)
+    query = query.where(nodes.c.cluster == order.cluster, nodes.c.name == order.node, *same)
+    for number in connection.scalars(query.where(orders.c.state == WAITING)).all():
+        withdraw(connection, number, order.made_at, f"asked for anew by run {order.run}")
+    return add(connection, order)
+
+
 def waiting(store: Store, now: int, most: int = 5000) -> list[Order]:
     """Orders that somebody has to carry out, oldest first: free ones, and claims of silent holders."""
     free = or_(

@@ -164,6 +164,17 @@ def test_no_drain_without_a_reason(programs: Programs, reason: str) -> None:
     assert not programs.log("scontrol")
 
 
+def test_many_nodes_are_drained_in_one_call(programs: Programs) -> None:
+    programs.gateway().drain_many(["n3", "n5"], "SG:gpu_xid.79 gpu1", LONG, "a note")
+    (call,) = programs.log("scontrol")
+    assert call[:3] == ["update", "nodename=n3,n5", "state=drain"]
+    with pytest.raises(SlurmError, match="single NodeName"):
+        programs.gateway().drain_many(["n3", "n[5-9]"], "SG:gpu_xid.79 gpu1", LONG)
+    with pytest.raises(SlurmError, match="without a node"):
+        programs.gateway().drain_many([], "SG:gpu_xid.79 gpu1", LONG)
+    assert len(programs.log("scontrol")) == 1
+
+
 def test_a_name_that_slurm_does_not_know_is_an_error_and_not_a_state(programs: Programs) -> None:
     """sinfo answers nothing, with exit status 0."""
     with pytest.raises(SlurmRefusedError, match=r"NodeName as in slurm\.conf"):
