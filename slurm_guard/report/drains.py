@@ -95,9 +95,9 @@ def _not_drained(slurm: Slurm, trouble: Trouble) -> list[dict[str, Any]]:
 
 
 def _grave(trouble: Trouble | None) -> list[dict[str, Any]]:
-    """The open faults that call for a drain."""
+    """The open faults that call for a drain, but for those whose check the site switched off."""
     found = trouble.open_faults() if trouble is not None else []
-    return [one for one in found if one["tier"] in DRAIN_TIERS]
+    return [one for one in found if one["tier"] in DRAIN_TIERS and not one["switched_off"]]
 
 
 def text(report: dict[str, Any], width: int = WIDTH) -> str:

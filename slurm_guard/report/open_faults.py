@@ -62,11 +62,8 @@ class Trouble:
             found = events(rows)
             resumed = [n for n, one in enumerate(found) if one.action == "resume" and one.outcome == "done"]
             self.done = found[resumed[-1] + 1 :] if resumed else found
-            back = found[resumed[-1]].at if resumed else since
-            self._streaks = [
-                _streak(connection, fault, [one for one in seen if _same(one, fault) and one.at >= back])
-                for fault in state.open_faults
-            ]
+            back = [found[number].at for number in resumed]
+            self._streaks = [_streak(connection, fault, seen, back) for fault in state.open_faults]
 
     def drain(self) -> Event | None:
         """The drain or refusal that took the node out of service, if that was us.
@@ -90,6 +87,7 @@ class Trouble:
             **finding_of(fault),
             "since": iso(oldest.at),
             "times": len(streak),
+            "switched_off": _decision(self.state, fault).get("mode") == "off",
             "guard": guard,
             "guard_at": iso(event.at) if event is not None else None,
             "next": follows,
@@ -110,8 +108,15 @@ def _stands(one: Event, standing: str) -> bool:
     return bool(one.reason) and (standing + " ").startswith(f"{one.reason} ")
 
 
-def _streak(connection: Connection, fault: FindingRow, seen: list[FindingRow]) -> list[FindingRow]:
-    """The sightings of a fault, newest first, back to where it was not seen for long or its check passed."""
+def _streak(
+    connection: Connection, fault: FindingRow, findings: list[FindingRow], back: list[int]
+) -> list[FindingRow]:
+    """The sightings of a fault, newest first, back to where it was not seen for long, or its check passed, or
+    the node came `back` into service.
+    """
+    seen = [one for one in findings if _same(one, fault)]
+    since = max((at for at in back if seen and at <= seen[0].at), default=0)
+    seen = [one for one in seen if one.at >= since]
     for number, (one, earlier) in enumerate(pairwise(seen), 1):
         if one.at - earlier.at > _APART_MS:
             seen = seen[:number]
@@ -138,11 +143,9 @@ def _guard(trouble: Trouble, fault: FindingRow, event: Event | None) -> tuple[st
     if done:
         graver = f"{done[-1].fault} {done[-1].device}".strip()
         return f"nothing more: one drain is enough for a node, and it is asked for {graver}", None
-    said, is_off = _decided(state, fault)
-    return (
-        said,
-        f"{'nothing by itself in mode off' if is_off else 'every run decides anew'}; by hand: {by_hand}",
-    )
+    decision = _decision(state, fault)
+    follows = "nothing by itself in mode off" if decision.get("mode") == "off" else "every run decides anew"
+    return _decided(decision), f"{follows}; by hand: {by_hand}"
 
 
 def _after(event: Event, by_hand: str, out: bool | None) -> str | None:
@@ -155,17 +158,26 @@ def _after(event: Event, by_hand: str, out: bool | None) -> str | None:
     return f"asked again at every healthcheck; by hand: {by_hand}"
 
 
-def _decided(state: NodeState, fault: FindingRow) -> tuple[str, bool]:
-    """Why the last run did nothing, in the words of its decision, and whether the site switched it off."""
+def _decision(state: NodeState, fault: FindingRow) -> dict[str, Any]:
+    """What the last run decided about a fault; empty if it did not."""
     for one in state.last.decisions if state.last is not None else ():
         if (one.get("fault"), one.get("device") or "") == (fault.fault, fault.device):
-            mode = " (mode observe)" if one.get("mode") == "observe" else ""
-            is_off = one.get("mode") == "off"
-            did = f"decided to {one.get('action')}{mode}"
-            if is_off or one.get("action") == "tell":
-                did = "nothing" if is_off else "nothing yet"
-            return f"{did}: {one.get('why') or 'no reason on record'}", is_off
-    return "nothing on record: no run decided about it", False
+            return one
+    return {}
+
+
+def _decided(decision: dict[str, Any]) -> str:
+    """Why the last run did nothing, in the words of its decision."""
+    if not decision:
+        return "nothing on record: no run decided about it"
+    did = f"decided to {decision.get('action')}"
+    if decision.get("mode") == "observe":
+        did += " (mode observe)"
+    elif decision.get("mode") == "off":
+        did = "nothing"
+    elif decision.get("action") == "tell":
+        did = "nothing yet"
+    return f"{did}: {decision.get('why') or 'no reason on record'}"
 
 
 def fault_lines(one: dict[str, Any], now: int, width: int, indent: str, *, guard: bool = True) -> list[str]:

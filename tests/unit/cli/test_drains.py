@@ -141,6 +141,19 @@ def test_since_is_told_from_the_new_break(
     put(root, run_record("n2", ago_s=200, actions=[action("resume", *LOST, ago_s=200)]))
     put(root, run_record("n2", finding(*LOST), ago_s=100))
     assert since()[0] == 1
+    put(root, run_record("n2", finding(*LOST), ago_s=80, actions=[action("resume", *LOST, ago_s=50)]))
+    assert since()[0] == 2  # put back by force: no run has seen it since, and it is open all the same
+
+
+def test_what_a_site_switched_off_calls_for_no_drain(
+    root: Path, slurm: StubGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided = {"action": "tell", "fault": LOST[0], "device": LOST[1], "mode": "off", "why": "tier DRAIN; off"}
+    put(root, run_record("n2", finding(*LOST), decisions=[decided]))
+    assert answer(capsys, root, 0, "drains")["not_drained"] == []
+    (fault,) = answer(capsys, root, 1, "node", "n2")["open_faults"]
+    assert (fault["switched_off"], fault["guard"]) == (True, "nothing: tier DRAIN; off")
+    assert fault["next"].startswith("nothing by itself in mode off; by hand: ")
 
 
 def test_an_event_stays_open_since_it_happened(
