@@ -66,20 +66,28 @@ def show(root: options.Root = "/", origin: Origin = False, as_json: options.Json
 
 
 @app.command()
-def apply(root: options.Root = "/", as_json: options.Json = False) -> None:
+def apply(
+    approve_new: Annotated[
+        bool,
+        typer.Option("--approve-new", help="Checks that are new to the plan may act at once, as modes say."),
+    ] = False,
+    root: options.Root = "/",
+    as_json: options.Json = False,
+) -> None:
     """Compile the configuration to the plan that hooks read.
 
-    If anything is wrong with it, nothing is written.
+    If anything is wrong with it, nothing is written. A check that the plan before did not have only
+    observes for `new_check_s` (a day), whatever its mode.
     """
     from slurm_guard.config.apply import apply as apply_config
 
-    applied = apply_config(Host(root).places)
+    applied = apply_config(Host(root).places, approve_new=approve_new)
     if as_json:
         output.emit_json("config_apply", applied.as_dict())
         return
     _tell(applied.notes)
     print("\n".join(wrap(_summary(applied), rest="  ")))
-    for change in applied.changes:
+    for change in (*applied.changes, *applied.newcomers):
         print("\n".join(wrap(change, "  ", "    ")))
 
 

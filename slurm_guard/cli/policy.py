@@ -32,7 +32,8 @@ def show(node: Node = None, root: options.Root = "/", as_json: options.Json = Fa
     if as_json:
         content = {"node": host.node, "class": host.plan.node_class, "plan": host.plan.hash or None}
         listed = [one.as_dict() for one in faults]
-        output.emit_json("policy", {**content, "faults": listed, "rules": host.plan.rules})
+        new = {name: int(until) for name, until in host.plan.new_checks.items()}
+        output.emit_json("policy", {**content, "faults": listed, "rules": host.plan.rules, "new_checks": new})
         return
     from slurm_guard.report.policy_text import overview_text
 

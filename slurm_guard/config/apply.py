@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.config import client, load
+from slurm_guard.config import client, load, newcomers
 from slurm_guard.config import host as host_module
 from slurm_guard.config.changes import describe_changes
 from slurm_guard.config.compile import compile_bundle
@@ -21,13 +21,20 @@ if TYPE_CHECKING:
 
 
 class Applied:
-    """What `apply` did: the new bundle, the hash before it (empty for none), the changes in words."""
+    """What `apply` did: the new bundle, the hash before it (empty for none), the changes in words.
 
-    def __init__(self, path: str, bundle: dict[str, Any], previous: dict[str, Any] | None) -> None:
+    `observed` are the checks that are new, with the time (unix seconds) until which they only observe.
+    """
+
+    def __init__(
+        self, path: str, bundle: dict[str, Any], previous: dict[str, Any] | None, now: float
+    ) -> None:
         self.path = path
         self.bundle = bundle
         self.previous_hash: str = (previous or {}).get("hash", "")
         self.changes = describe_changes(previous, bundle)
+        self.observed = plan.newcomers(bundle, now)
+        self.newcomers = list(newcomers.describe(previous, bundle, now))
         self.notes: list[str] = []
 
     @property
@@ -46,15 +53,17 @@ class Applied:
             "nodes_without_class": count_strangers(self.bundle),
             "classes": count_classes(self.bundle),
             "changes": self.changes,
+            "new_checks": {name: int(until) for name, until in self.observed.items()},
             "notes": self.notes,
         }
 
 
-def apply(places: Places, now: float | None = None) -> Applied:
+def apply(places: Places, now: float | None = None, *, approve_new: bool = False) -> Applied:
     """Compile the configuration below a root and write the plan.
 
-    The plan before is kept as `plan.json.previous` when the content changes. Raises ConfigError with every
-    problem of the configuration, or SetupError if the folder cannot be written.
+    The plan before is kept as `plan.json.previous` when the content changes. A check that it did not have is
+    only observed at first, unless an admin approves it. Raises ConfigError with every problem of the
+    configuration, or SetupError if the folder cannot be written.
     """
     reading = load.read(places)
     config = load.require(reading)
@@ -64,7 +73,11 @@ def apply(places: Places, now: float | None = None) -> Applied:
     built_at = int(time.time() if now is None else now)
     bundle = compile_bundle(config, host, reading.catalogue, built_at)
     previous = read_bundle(places.plan)
-    applied = Applied(places.plan, bundle, previous)
+    # A plan that was damaged since is no reason to take every check for approved.
+    before = previous or read_bundle(f"{places.plan}.previous")
+    bundle["check_since"] = newcomers.since(before, bundle, built_at, approve=approve_new)
+    bundle["hash"] = plan.digest(bundle)
+    applied = Applied(places.plan, bundle, previous, built_at)
     applied.notes = [*reading.notes, *host.notes, *([places.node_problem] if places.node_problem else [])]
     _write(places, encode(bundle), keep_previous=applied.changed)
     applied.notes += client.write(places, config.collector)

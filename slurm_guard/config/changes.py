@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _PLAIN = (
     "guard_version", "cluster", "owners", "programs", "slurm_conf", "nvml_library", "python_path", "grace_s",
-    "stale_after_s",
+    "stale_after_s", "new_check_s",
 )  # fmt: skip
 _TABLES = ("deadlines", "spool", "budget", "return", "confirm", "collector", "tiers")
 

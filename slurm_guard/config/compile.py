@@ -40,6 +40,8 @@ def compile_bundle(config: Config, host: Host, catalogue: Catalogue, built_at: i
         "deadlines": config.deadlines.model_dump(),
         "grace_s": config.grace_s,
         "stale_after_s": config.stale_after_s,
+        "new_check_s": config.new_check_s,
+        "check_since": {},  # `config.newcomers` compares with the plan before
         "spool": config.spool.model_dump(),
         "budget": config.budget.model_dump(),
         "return": config.returning.model_dump(),

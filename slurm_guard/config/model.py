@@ -208,6 +208,7 @@ class Config(Section):
     owners: Annotated[list[Word], Field(min_length=1)] = DEFAULTS["owners"]
     grace_s: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = DEFAULTS["grace_s"]
     stale_after_s: Seconds = DEFAULTS["stale_after_s"]
+    new_check_s: Duration = DEFAULTS["new_check_s"]
     slurm: Slurm = Slurm()
     nvml: Nvml = Nvml()
     deadlines: Deadlines = Deadlines()

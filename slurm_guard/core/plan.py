@@ -49,6 +49,8 @@ DEFAULTS: dict[str, Any] = {
     },
     "return": {"clean_runs": 3, "clean_s": 300.0, "watch_s": 3600.0, "flaps": 3, "flap_window_s": 86400.0},
     "confirm": {"runs": 2, "of": 3},
+    "new_check_s": 86400.0,
+    "check_since": {},
     "tiers": {},
     "collector": {},
     "chain": {},
@@ -60,9 +62,17 @@ class Plan:
 
     `state` is `ok`, `default` (no plan there), `torn`, `foreign` (a version or content this code cannot
     read) or `stale`; `problem` is the sentence for it. `checks` maps enabled checks to their parameters.
+    `now` (unix seconds) tells which checks are still new; without it none is.
     """
 
-    def __init__(self, bundle: dict[str, Any], node: str, state: str = "ok", problem: str = "") -> None:
+    def __init__(
+        self,
+        bundle: dict[str, Any],
+        node: str,
+        state: str = "ok",
+        problem: str = "",
+        now: float | None = None,
+    ) -> None:
         self.state = state
         self.problem = problem
         self.node = node
@@ -81,6 +91,8 @@ class Plan:
         self.budget: dict[str, float] = {**DEFAULTS["budget"], **settings["budget"]}
         self.returning: dict[str, float] = {**DEFAULTS["return"], **settings["return"]}
         self.confirm: dict[str, int] = {**DEFAULTS["confirm"], **settings["confirm"]}
+        #: Checks that the plan has not had for long, and until when (unix seconds) they are only observed.
+        self.new_checks: dict[str, float] = {} if now is None else newcomers(settings, now)
         self.tiers: dict[str, str] = settings["tiers"]
         #: Where records are sent, by `engine.destination`; empty: nowhere.
         self.collector: dict[str, Any] = dict(settings["collector"])
@@ -106,8 +118,17 @@ class Plan:
     def mode(self, check: str, action: str) -> str:
         """`off`, `observe` or `enforce` for an action that a check calls for; the last match counts.
 
-        A mode is `[check pattern, action, mode]`, where a pattern may end with `*`.
+        A mode is `[check pattern, action, mode]`, where a pattern may end with `*`. A check that is new to
+        the plan is not enforced, but what was drained for it may be put back.
         """
+        return "observe" if self.held_back_until(check, action) else self._set_mode(check, action)
+
+    def held_back_until(self, check: str, action: str) -> float:
+        """Until when (unix seconds) an action is only observed because its check is new; 0 if it is not."""
+        until = 0.0 if action == "resume" else self.new_checks.get(check, 0.0)
+        return until if until and self._set_mode(check, action) == "enforce" else 0.0
+
+    def _set_mode(self, check: str, action: str) -> str:
         found = "observe"
         for pattern, of_action, mode in self.modes:
             if of_action in ("*", action) and matches(pattern, check):
@@ -122,6 +143,13 @@ class Plan:
     def needs_sightings(self) -> bool:
         """True if a rule asks for how long, or how often, a fault was seen."""
         return any("minimum_s" in rule or "escalate" in rule for rule in self.rules)
+
+
+def newcomers(bundle: dict[str, Any], now: float) -> dict[str, float]:
+    """Which checks a bundle has had for less than `new_check_s`, and until when each is only observed."""
+    window = float(bundle.get("new_check_s", DEFAULTS["new_check_s"]))
+    ends = {check: float(since) + window for check, since in (bundle.get("check_since") or {}).items()}
+    return {check: until for check, until in ends.items() if now < until and window > 0}
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -199,9 +227,9 @@ def _checked(bundle: dict[str, Any], path: str, node: str, now: float) -> Plan:
         age = now - float(bundle.get("built_at", 0))
         if age > float(bundle.get("stale_after_s", DEFAULTS["stale_after_s"])):
             return Plan(
-                bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`"
+                bundle, node, "stale", f"{path}: {age / 86400:.0f} days old; run `sguard config apply`", now
             )
-        return Plan(bundle, node)
+        return Plan(bundle, node, now=now)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         return Plan(
             {}, node, "foreign", f"{path}: {type(error).__name__}: {error}; run `sguard config apply`"

@@ -5,6 +5,8 @@ A finding's fault has a tier; tier, the site's rules, hook, device and history m
 
 from __future__ import annotations
 
+import time
+
 from slurm_guard.core import rules
 from slurm_guard.core.outcome import FAIL, TIMEOUT
 
@@ -183,6 +185,10 @@ def _act(
         action, mode, why = "drain", to_drain, f"{why}; refuse is in {mode}"
     if mode == "off":
         return Decision("tell", finding, tier, mode, f"{why}; the mode of {action} is off")
+    until = plan.held_back_until(finding.check, action) or plan.held_back_until(finding.check, "drain")
+    if until and mode == "observe":
+        day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(until))
+        why = f"{why}; {finding.check} is new to the plan: only observed until {day} UTC"
     return Decision(action, finding, tier, mode, why)
 
 

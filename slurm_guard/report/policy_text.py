@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.core.context import HOOKS
@@ -22,6 +23,10 @@ def overview_text(plan: Plan, faults: list[Treated], width: int) -> str:
             lines += wrap(_codes(check, codes), width, "    ", "      ")
     if any("(" in treatment for treatment in _alike(faults)):
         lines += ["", *wrap("(in brackets): the mode is observe, so it is recorded and not done", width)]
+    for check, until in sorted(plan.new_checks.items()):
+        day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(until))
+        text = f"{check} is new to the plan: its drains and refusals are only observed until {day} UTC; "
+        lines += wrap(f"{text}`sguard config apply --approve-new` ends that", width)
     lines += ["", "rules, in order:"] if plan.rules else []
     for rule in plan.rules:
         lines += wrap(rule_line(rule), width, "  ", "      ")

@@ -97,6 +97,29 @@ def test_apply_says_what_it_did(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert (answer["kind"], answer["changed"], answer["changes"]) == ("config_apply", False, [])
 
 
+def test_new_checks_are_told_with_the_time_until_which_they_observe(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = root / "etc/slurm-guard/slurm-guard.toml"
+    settings.write_text("[checks.ib_link]\nenabled = false\n" + MODE)
+    assert run(root, "apply") == 0
+    settings.write_text(MODE)
+    capsys.readouterr()
+    assert run(root, "apply") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ib_link is new to the plan: its drains and refusals are only observed until 20" in said
+    assert main(["policy", "show", "-w", "n1", "--root", str(root), "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["new_checks"]) == ["ib_link"]
+    assert main(["policy", "show", "-w", "n1", "--root", str(root)]) == 0
+    page = capsys.readouterr().out
+    assert "ib_link is new to the plan" in page
+    assert max(len(line) for line in page.splitlines()) <= 80
+    assert run(root, "apply", "--approve-new", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["new_checks"] == {}
+    assert run(root, "apply") == 0
+    assert "unchanged" in capsys.readouterr().out
+
+
 def test_a_root_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "gone", "apply") == 21
     assert not (tmp_path / "gone").exists()

@@ -422,6 +422,29 @@ def test_a_decision_names_the_rules_that_had_a_say() -> None:
     assert made.as_dict()["rules"] == ["slurm-guard.toml:7", "conf.d/gpu.toml:1"]
 
 
+@pytest.mark.parametrize(
+    ("hook", "given", "modes", "action", "mode", "says"),
+    [
+        ("epilog", [], [["*", "*", "enforce"]], "drain", "observe", True),
+        ("prolog", ["gpu3"], [["*", "*", "enforce"]], "refuse", "observe", True),
+        ("prolog", ["gpu3"], [["*", "drain", "enforce"]], "refuse", "observe", True),
+        ("epilog", [], [], "drain", "observe", False),
+        ("epilog", [], [["*", "drain", "off"]], "tell", "off", False),
+    ],
+)
+def test_a_check_that_is_new_is_observed_and_the_decision_says_until_when(
+    hook: str, given: list[str], modes: list[list[str]], action: str, mode: str, says: bool
+) -> None:
+    bundle = {"check_since": {"gpu_count": 1000}, "new_check_s": 600, "profiles": [{"modes": modes}]}
+    history = History(sure=["gpu_count.lost"], refuse=["gpu_count.lost"])
+    new = Plan({**bundle, "nodes": {"n1": 0}}, "n1", now=1599)
+    (made,) = decide([finding("gpu_count.lost")], new, hook, given, history)
+    assert (made.action, made.mode) == (action, mode)
+    assert ("gpu_count is new to the plan: only observed until 1970-01-01 00:26 UTC" in made.why) == says
+    known = Plan({**bundle, "nodes": {"n1": 0}}, "n1", now=1600)
+    assert "new to the plan" not in decide([finding("gpu_count.lost")], known, hook, given, history)[0].why
+
+
 def test_the_longest_window_of_runs_is_kept() -> None:
     rules = [{"fault": "*", "runs": 3, "of": 9}, {"fault": "*", "runs": 1}]
     ruled = Plan({"profiles": [{"rules": rules}], "nodes": {"n1": 0}}, "n1")
