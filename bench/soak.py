@@ -165,6 +165,7 @@ def prepare(cluster: Cluster) -> None:
             slurm_conf=str(cluster.conf_path),
             nvml_library=roots.nvml_library(node.root),
             budget={"nodes": BUDGET, "percent": 100.0, "per_hour": 1000, "shared_nodes": 1},
+            grace_s=15,  # by default a fresh boot proves nothing for five minutes
             **{"return": {"clean_runs": 3, "clean_s": 0, "watch_s": 0, "flaps": 0}},
         )
     admin = cluster.nodes[-1].name

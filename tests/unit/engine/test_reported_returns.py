@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,7 +83,10 @@ def test_clean_runs_after_the_grace_bring_it_back(node: NodeRoot) -> None:
         assert not asked_for_return(node), number
         node.run("healthcheck")
     assert node.said(f"{REASON}: resume failed: Slurm's controller did not answer")
-    assert asked_for_return(node)
+    end = time.monotonic() + 20  # its record comes after its line in the system log
+    while not asked_for_return(node):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("hook", ["prolog", "epilog"])
