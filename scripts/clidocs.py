@@ -27,9 +27,8 @@ def walk(command: click.Command, context: click.Context) -> Iterator[tuple[click
 
 def new_context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
     """A context in which a command formats its help at the docs' width."""
-    return click.Context(
-        command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH
-    )
+    width = {"terminal_width": WIDTH, "max_content_width": WIDTH}
+    return click.Context(command, info_name=name, parent=parent, **width, **command.context_settings)
 
 
 def commands() -> list[tuple[click.Command, click.Context]]:
