@@ -64,7 +64,7 @@ class KnownHosts:
             if name.startswith(_HASHED):
                 self._hashed.append((name, entry.key))
             else:
-                self._plain.setdefault(name, []).append(entry.key)
+                self._plain.setdefault(name.lower(), []).append(entry.key)
 
     def _of(self, name: str) -> list[PKey]:
         hashed = (key for salted, key in self._hashed if _is_hash_of(salted, name))
@@ -100,7 +100,8 @@ class KnownHosts:
 
 
 def _name(address: str, port: int) -> str:
-    """How known_hosts files name a host."""
+    """How known_hosts files name a host; names have no case."""
+    address = address.lower()
     return address if port == _SSH_PORT else f"[{address}]:{port}"
 
 

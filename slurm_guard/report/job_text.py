@@ -104,7 +104,7 @@ def _run(run: dict[str, Any], width: int) -> list[str]:
     return [
         *_header(run, width),
         *_verdict(run, width),
-        *named_lines(run["incidents"], width),
+        *named_lines(run.get("incidents", ()), width),
         *section("NODES  prolog -> during -> epilog", node_table(run, width)),
         *_others(run, width),
         *section("WHAT WAS DONE", _actions(run, width)),

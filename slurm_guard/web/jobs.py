@@ -50,7 +50,8 @@ class Jobs:
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
         self._threads = ThreadPoolExecutor(_AT_ONCE, "jobs")
-        self._asking: set[int] = set()
+        #: Whose questions are being answered; None for those who may see every job.
+        self._asking: list[int | None] = []
 
     async def answer(self, request: Request) -> Response:
         """The report on a job, or a signed 404."""
@@ -60,19 +61,19 @@ class Jobs:
             sees_all = caller.uid == 0 or caller.uid in self._collector.settings.admins
             owner = None if sees_all else caller.uid
             cluster = None if sees_all else await self._collector.cluster() or None
-            status, content = await self._in_turn(caller.uid, partial(self._report, job_id, cluster, owner))
+            status, content = await self._in_turn(owner, partial(self._report, job_id, cluster, owner))
             return await self._signed(caller, status, content)
 
-    async def _in_turn(self, uid: int, work: Callable[[], Found]) -> Found:
+    async def _in_turn(self, owner: int | None, work: Callable[[], Found]) -> Found:
         """Run the work in a thread. Raises RefusalError: 429 for a user's second at once, 503 for no room."""
-        if uid in self._asking:
+        if owner is not None and owner in self._asking:
             raise RefusalError(429, "your last question is still being answered; ask one at a time", 1)
         if len(self._asking) >= _MOST_WAITING:
             raise later("many users ask for reports now; ask again later")
-        self._asking.add(uid)
+        self._asking.append(owner)
         task = asyncio.get_running_loop().run_in_executor(self._threads, work)
         # Only when the work is over, even if nobody waits for it any more.
-        task.add_done_callback(partial(self._answered, uid))
+        task.add_done_callback(partial(self._answered, owner))
         try:
             return await asyncio.wait_for(asyncio.shield(task), _REPORT_S)
         except TimeoutError:
@@ -80,8 +81,8 @@ class Jobs:
         except StoreError as error:
             raise later(f"the store cannot be read now ({error}); ask again later") from None
 
-    def _answered(self, uid: int, done: asyncio.Future[Any]) -> None:
-        self._asking.discard(uid)
+    def _answered(self, owner: int | None, done: asyncio.Future[Any]) -> None:
+        self._asking.remove(owner)
         if not done.cancelled():
             done.exception()  # of one that nobody waits for, asyncio would complain
 

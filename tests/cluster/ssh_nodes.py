@@ -50,7 +50,8 @@ class SshNodes:
             probe.bind(("127.0.7.1", 0))
             self.port: int = probe.getsockname()[1]
         (self.head / "etc/slurm-guard").mkdir(parents=True)
-        self.key("hostkey"), self.key("head/user")
+        for name, kind in (("hostkey", "ed25519"), ("rsakey", "rsa"), ("head/user", "ed25519")):
+            self.key(name, kind)
         shutil.copy(self.head / "user.pub", folder / "authorized_keys")
         self.configure()
         for number, name in enumerate(self.names, start=1):
@@ -58,11 +59,9 @@ class SshNodes:
             (folder / name / "etc/slurm-guard/node.json").write_text(json.dumps({"node": name}))
             self.know(f"127.0.7.{number}", self.public("hostkey"))
 
-    def key(self, name: str) -> None:
+    def key(self, name: str, kind: str) -> None:
         """Make a key pair."""
-        path = self.folder / name
-        path.unlink(missing_ok=True)
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", self.folder / name], check=True)
 
     def public(self, name: str) -> str:
         """Type and text of a public key."""
@@ -87,7 +86,12 @@ class SshNodes:
         )
         hanging.chmod(0o755)
         lines = [f"Port {self.port}", f"HostKey {self.folder}/hostkey", "StrictModes no", "UsePAM no"]
-        lines += [f"AuthorizedKeysFile {self.folder}/authorized_keys", "PidFile none", "MaxStartups 100"]
+        lines += [
+            f"HostKey {self.folder}/rsakey",
+            f"AuthorizedKeysFile {self.folder}/authorized_keys",
+            "PidFile none",
+            "MaxStartups 100",
+        ]
         lines += [f"ListenAddress 127.0.7.{number}" for number in range(1, self.count + 1)]
         for number, name in enumerate(self.names, start=1):
             usual = f"{sys.executable} -I -S {send.__file__} --root {self.folder}/{name}"

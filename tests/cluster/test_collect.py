@@ -93,6 +93,14 @@ def test_a_host_may_be_known_by_a_hash_and_by_several_keys(nodes: SshNodes) -> N
     assert nodes.collect("n1")["taken"] == 1
 
 
+def test_a_host_is_asked_for_the_key_that_is_known_of_it(nodes: SshNodes) -> None:
+    """It has two, and would show the other one first."""
+    nodes.fill("n1", 1)
+    (nodes.head / "known_hosts").write_text("")
+    nodes.know("127.0.7.1", nodes.public("rsakey"))
+    assert nodes.collect("n1")["taken"] == 1
+
+
 def test_keys_of_an_agent_are_used_by_many_at_once(nodes: SshNodes) -> None:
     """Each connection has its own way to the agent; without a configured key, that is the only one."""
     agent = nodes.folder / "agent"
@@ -158,11 +166,11 @@ def _change(nodes: SshNodes) -> None:
 
 
 def _other_type(nodes: SshNodes) -> None:
-    rsa = nodes.folder / "rsa"
-    if not rsa.exists():
-        os.spawnlp(os.P_WAIT, "ssh-keygen", "ssh-keygen", "-qtrsa", "-N", "", "-f", str(rsa))
+    ecdsa = nodes.folder / "ecdsa"
+    if not ecdsa.exists():
+        nodes.key("ecdsa", "ecdsa")
     nodes.head.joinpath("known_hosts").write_text("")
-    nodes.know("127.0.7.1", nodes.public("rsa"))
+    nodes.know("127.0.7.1", nodes.public("ecdsa"))
 
 
 def _revoke(nodes: SshNodes) -> None:
@@ -192,7 +200,7 @@ IN_THE_WAY: dict[str, tuple[Callable[[SshNodes], None], str, str, str]] = {
     "unknown host": (_forget, "n1", "its host key is not known in", "add it to that file"),
     "damaged file": (_damage, "n1", "its host key is not known in", "add it to that file"),
     "changed key": (_change, "n1", "its host key has changed", "somebody else answers"),
-    "other type": (_other_type, "n1", "host key of type ssh-ed25519, of which none is", "compare"),
+    "other type": (_other_type, "n1", "host key of type ssh-ed25519, of which none is known", "compare"),
     "revoked key": (_revoke, "n1", "its host key is revoked", "new host keys"),
     "not our key": (_other_key, "n1", "it takes none of our keys for user root", "authorized_keys"),
     "no such name": (_nothing, "nowhere.invalid", "the name is not known", "[collect.hosts]"),

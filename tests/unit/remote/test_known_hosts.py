@@ -40,6 +40,7 @@ HASHED = paramiko.HostKeys.hash_host("n1")
 CASES: dict[str, tuple[list[str], int, str]] = {
     "known": ([line("n1")], 22, ""),
     "one of several names": ([line("a,n1,b")], 22, ""),
+    "in capitals": ([line("N1")], 22, ""),
     "hashed": ([line(HASHED)], 22, ""),
     "another port": ([line("[n1]:2222")], 2222, ""),
     "the usual port's key is not another port's": ([line("n1")], 2222, "not known"),

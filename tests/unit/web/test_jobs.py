@@ -243,21 +243,32 @@ class Slow(StubGateway):
         return []
 
 
-def test_a_user_asks_one_thing_at_a_time(
-    client: TestClient, collector: Collector, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("uid", "second"), [(ANN, 429), (ROOT, 200)])
+def test_a_user_asks_one_thing_at_a_time_and_admins_more(
+    client: TestClient, uid: int, second: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Root is many programs on many hosts."""
     slow = Slow()
     monkeypatch.setattr(jobs, "CommandGateway", lambda *_: slow)
     with client:  # one event loop for both
         first: list[Any] = []
-        asking = threading.Thread(target=lambda: first.append(ask(client, ANN, "7")))
+        asking = threading.Thread(target=lambda: first.append(ask(client, uid, "7")))
         asking.start()
         assert slow.asked.wait(30)
-        assert ask(client, ANN, "9").status_code == 429
+        other = threading.Timer(0.2 if second == 200 else 30, slow.go_on.set)
+        other.start()
+        assert ask(client, uid, "9").status_code == second
         slow.go_on.set()
+        other.cancel()
         asking.join(30)
         assert first[0].status_code == 200
-        assert ask(client, ANN, "9").status_code == 200
+        assert ask(client, uid, "9").status_code == 200
+
+
+def test_only_so_many_questions_wait(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_MOST_WAITING", 0)
+    reply = ask(client, ANN, "7")
+    assert (reply.status_code, "many users ask" in reply.json()["error"]) == (503, True)
 
 
 def test_a_store_that_fails_says_come_again(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
