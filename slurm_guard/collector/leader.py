@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from slurm_guard.store import leases
+from slurm_guard.store import leases, orders
 
 if TYPE_CHECKING:
     from slurm_guard.store import Store
@@ -29,9 +29,11 @@ class Leader:
 
     def take(self) -> bool:
         """Take the lease or make it last longer; False while another collector acts. Raises StoreError."""
-        began = time.monotonic()
+        began, had = time.monotonic(), self._until
         taken = leases.take(self._store, NAME, self.holder, LEASE_S)
         self._until = began + LEASE_S if taken else float("-inf")
+        if taken and had < began:  # whoever acted before does so no more: what it had claimed is free
+            orders.free(self._store, self.holder, round(time.time() * 1000))
         return taken
 
     def is_sure(self) -> bool:

@@ -123,6 +123,13 @@ def claim(store: Store, ids: Iterable[int], holder: str, now: int) -> list[int]:
         ]
 
 
+def free(store: Store, holder: str, now: int) -> int:
+    """Let the claimed orders of all other holders wait again: for one who knows that they no longer act."""
+    back = "UPDATE orders SET state='waiting', holder='', changed_at=? WHERE state='claimed' AND holder<>?"
+    with store.write() as connection:
+        return connection.exec_driver_sql(back, (now, holder)).rowcount
+
+
 def give_back(store: Store, ids: Iterable[int], holder: str, now: int, why: str = "") -> int:
     """Let claimed orders wait again, as while the controller is silent; how many were this holder's."""
     back = (
