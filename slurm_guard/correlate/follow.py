@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slurm_guard.correlate import causes, watch
+from slurm_guard.correlate import causes, late, watch
 from slurm_guard.correlate.changes import Changes
 from slurm_guard.correlate.regroup import hand_on, regroup
 from slurm_guard.correlate.tracker import Tracker
@@ -66,15 +66,43 @@ class _Dirty:
         """What a node's new marks changed."""
         self.saved += tracker.touched.values()
         for one in tracker.touched.values():
-            if one.incident is not None:
-                self.again[one.incident] = max(one.last_seen, self.again.get(one.incident, 0))
+            self.seen(one)
         for one in tracker.turned.values():
             self.turned(one)
+
+    def take_anew(self, anew: late.Anew) -> None:
+        """What following a node anew changed."""
+        self.saved += anew.made
+        self.removed += anew.gone
+        was = {one.id: one for one in anew.old}
+        for one in anew.made:
+            before = was.get(one.id)
+            self.seen(one)
+            if before is None or _extent(before) != _extent(one):
+                self.turned(one)
+                self.turned(before or one)
+        for one in anew.gone:
+            self.turned(one)
+            if one.incident is not None:
+                heir = next(
+                    (each for each in anew.made if late.is_same(one, each) and late.overlap(one, each)), None
+                )
+                self.lost.append((one.incident, heir))
+
+    def seen(self, one: Member) -> None:
+        """A member was seen last at that time, and so was its incident."""
+        if one.incident is not None:
+            self.again[one.incident] = max(one.last_seen, self.again.get(one.incident, 0))
 
     def turned(self, one: Member) -> None:
         """The incidents of this member's cause are to be grouped anew."""
         key = causes.key(one)
         self.since[key] = min(one.first_seen, self.since.get(key, one.first_seen))
+
+
+def _extent(one: Member) -> tuple[object, ...]:
+    """What decides to which incident a member belongs, and what that is."""
+    return one.first_seen, one.ended, one.tier, one.scope, one.why
 
 
 def _slice(connection: Connection, changes: Changes) -> None:
@@ -86,7 +114,7 @@ def _slice(connection: Connection, changes: Changes) -> None:
     concerned = marks.nodes_concerned(connection, after, upto)
     if concerned:
         dirty = _Dirty()
-        _follow(connection, marks.of_new_runs(connection, after, upto, concerned), after, upto, dirty)
+        _follow(connection, marks.of_new_runs(connection, after, upto, concerned), after, dirty)
         incidents.seen_again(connection, dirty.again)
         for key, since in dirty.since.items():
             regroup(connection, key, since, changes)
@@ -96,7 +124,7 @@ def _slice(connection: Connection, changes: Changes) -> None:
     changes.runs += upto - after
 
 
-def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, upto: int, dirty: _Dirty) -> None:
+def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, dirty: _Dirty) -> None:
     """Take in the new marks of each node."""
     if not new:
         return
@@ -107,7 +135,7 @@ def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, upto
         lasting = [one for one in known.get(node, ()) if one.ended is None or one.ended >= first]
         is_late = any(one.ended is not None for one in lasting)
         if is_late or marks.newest(connection, node, after) >= first:
-            _follow_anew(connection, node, names[node], first, upto, dirty)
+            dirty.take_anew(late.follow(connection, node, names[node], some, after))
             continue
         tracker = Tracker(*names[node], lasting)
         for mark in some:
@@ -124,47 +152,3 @@ def _names(connection: Connection, nodes: dict[int, list[Mark]]) -> dict[int, tu
         for row in connection.execute(table.select().where(table.c.id.in_(some))):
             found[row.id] = (row.name, row.cluster)
     return found
-
-
-def _follow_anew(
-    connection: Connection, node: int, name: tuple[str, str], first: int, upto: int, dirty: _Dirty
-) -> None:
-    """Follow a node again from before everything that a late mark touches."""
-    since, old = first, members.lasting(connection, [node], first).get(node, [])
-    while old and min(one.first_seen for one in old) < since:
-        since = min(one.first_seen for one in old)
-        old = members.lasting(connection, [node], since).get(node, [])
-    tracker = Tracker(*name)
-    for mark in marks.of_node(connection, node, since, upto):
-        tracker.feed(mark)
-    gone = _keep_numbers(old, tracker.made)
-    dirty.saved += tracker.made
-    dirty.removed += gone
-    for one in gone:
-        if one.incident is not None:
-            heir = next((each for each in tracker.made if _same(one, each) and _overlap(one, each)), None)
-            dirty.lost.append((one.incident, heir))
-    for one in (*tracker.made, *old):
-        dirty.turned(one)
-
-
-def _keep_numbers(old: list[Member], new: list[Member]) -> list[Member]:
-    """Let members that were followed anew keep their number and incident; those that are no more."""
-    left = list(old)
-    for one in new:
-        same = [each for each in left if _same(each, one)]
-        match = next((each for each in same if each.first_seen == one.first_seen), None)
-        match = match or next((each for each in same if _overlap(each, one)), None)
-        if match is not None:
-            one.id, one.incident = match.id, match.incident
-            left.remove(match)
-    return left
-
-
-def _same(one: Member, other: Member) -> bool:
-    return (one.fault, one.device) == (other.fault, other.device)
-
-
-def _overlap(one: Member, other: Member) -> bool:
-    first, second = sorted((one, other), key=lambda each: each.first_seen)
-    return first.ended is None or second.first_seen <= first.ended

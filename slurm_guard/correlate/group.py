@@ -43,8 +43,13 @@ def partition(members: Iterable[Member]) -> list[Group]:
     return sorted(found, key=lambda group: _order(group.members[0]))
 
 
-def _order(one: Member) -> tuple[int, str, str, str]:
-    return one.first_seen, one.node, one.fault, one.device
+def _order(one: Member) -> tuple[int, int, str, str, str]:
+    """By beginning; of what began in one millisecond, what is over was first."""
+    return one.first_seen, _end(one), one.node, one.fault, one.device
+
+
+def _end(one: Member) -> int:
+    return _ENDLESS if one.ended is None else one.ended
 
 
 def _shared(ordered: Sequence[Member]) -> list[list[Member]]:
@@ -93,9 +98,8 @@ def _join_overlapping(ordered: Sequence[Member], numbers: Iterable[int], joined:
         one = ordered[number]
         if last >= 0 and one.first_seen < reach:
             joined.join(last, number)
-        end = _ENDLESS if one.ended is None else one.ended
-        if end > reach or last < 0:
-            last, reach = number, end
+        if _end(one) > reach or last < 0:
+            last, reach = number, _end(one)
 
 
 class _Joined:

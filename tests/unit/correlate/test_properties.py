@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slurm_guard import correlate
+from slurm_guard.correlate import late
 from tests.unit.correlate.incidents_of import NOW, lines, new_store, picture, put
 from tests.unit.store.factory import action, action_record, finding, run
 
@@ -55,7 +57,8 @@ def test_order_and_portions_change_nothing(history: list[dict[str, Any]], data: 
         expected = picture(store)
     shuffled = data.draw(st.permutations(history))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(history)), max_size=6)))
-    with new_store() as store:
+    look_back = data.draw(st.sampled_from((late.LOOK_BACK_MS, (360_000, 1_020_000))))
+    with new_store() as store, patch.object(late, "LOOK_BACK_MS", look_back):
         for start, end in zip([0, *cuts], [*cuts, len(history)], strict=True):
             put(store, *shuffled[start:end])
         assert picture(store) == expected
