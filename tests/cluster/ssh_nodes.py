@@ -117,9 +117,13 @@ class SshNodes:
         """The files in a node's spool."""
         return sorted(os.listdir(self.folder / node / "var/lib/slurm-guard/spool"))
 
+    def command(self, hostlist: str) -> list[str]:
+        """`sguard collect` on the collecting host."""
+        return [str(SGUARD), "collect", "-w", hostlist, "--root", str(self.head)]
+
     def start(self, hostlist: str, *options: str, **more: str) -> subprocess.Popen[str]:
         """`sguard collect`, started."""
-        command = [SGUARD, "collect", "-w", hostlist, "--root", self.head, *options]
+        command = [*self.command(hostlist), *options]
         return subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

@@ -294,6 +294,20 @@ def test_a_far_side_that_stops_costs_the_transfer_s_deadline(nodes: SshNodes) ->
     assert found["nodes"][1]["why"].startswith("not all of it came within 1 s")
 
 
+def test_a_full_disk_costs_no_record(nodes: SshNodes) -> None:
+    """The store may grow to half a megabyte; what does not fit stays on the nodes until it may grow again."""
+    made = [run_id for node in ("n1", "n2") for run_id in nodes.fill(node, 2500)]
+    command = ["prlimit", "--fsize=500000", *nodes.command("n[1-2]")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+    assert (done.returncode, done.stdout) == (17, ""), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    left = sum(len(nodes.waiting(node)) for node in ("n1", "n2"))
+    assert left >= len(made) - len(stored(nodes)) > 0
+    _collect_all(nodes)
+    assert stored(nodes) == sorted(made)
+    assert nodes.waiting("n1") == nodes.waiting("n2") == []
+
+
 def test_an_interrupt_ends_it_although_a_node_hangs(nodes: SshNodes) -> None:
     (nodes.folder / "hangs").unlink(missing_ok=True)
     running = nodes.start("n4")
