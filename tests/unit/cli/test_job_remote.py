@@ -286,6 +286,23 @@ def test_which_way_is_taken_or_missing(tmp_path: Path, name: str, monkeypatch: p
     assert (to.url if to else "") == expected
 
 
+@pytest.mark.parametrize(("uid", "taken"), [(0, True), (1000, False)])
+def test_a_token_that_cannot_be_read_is_root_s_to_mend(
+    tmp_path: Path, uid: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etc/slurm-guard").mkdir(parents=True)
+    told = {"url": "http://head:1", "token_file": "/missing"}
+    (tmp_path / "etc/slurm-guard/node.json").write_text(json.dumps({"collector": told}))
+    monkeypatch.setattr(job_remote.os, "geteuid", lambda: uid)
+    if taken:
+        to = job_remote.way(Host(str(tmp_path)))
+        assert to is not None
+        assert to.token_file == str(tmp_path / "missing")
+        return
+    with pytest.raises(SetupError, match="cannot tell users apart"):
+        job_remote.way(Host(str(tmp_path)))
+
+
 def test_the_file_for_users_is_what_apply_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     etc = tmp_path / "etc/slurm-guard"
     etc.mkdir(parents=True)
