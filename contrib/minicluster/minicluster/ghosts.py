@@ -1,6 +1,7 @@
 """Nodes that only slurmctld knows: no slurmd runs for them. For what concerns many nodes and no job.
 
-Their state is UNKNOWN from the controller's start on: they can be drained and resumed, and run nothing.
+Their state is UNKNOWN from the controller's start on. They run nothing, and can be drained, but not resumed
+before they were DOWN and resumed once: then they are IDLE+NOT_RESPONDING.
 """
 
 from __future__ import annotations
