@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,6 +133,25 @@ def test_another_shipment_is_not_met(root: Path, monkeypatch: pytest.MonkeyPatch
         1,
         "error another shipment of this node is under way",
     )
+
+
+def test_an_other_side_that_hangs_ends_it_whatever_started_it_ignores(root: Path) -> None:
+    record = run_record("n7")
+    put(root, record)
+    program = (
+        "import signal, sys; from slurm_guard.engine import sending; sending.STEP_S = 1; "
+        "signal.signal(signal.SIGALRM, signal.SIG_IGN); "
+        "sys.exit(sending.main(['--root', sys.argv[1]], sys.stdin.buffer, sys.stdout.buffer))"
+    )
+    argv = [sys.executable, "-c", program, str(root)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        try:
+            line(running)
+            batch(running)
+            assert running.wait(30) == -signal.SIGALRM
+        finally:
+            running.kill()
+    assert waiting(root) == [record["run_id"]]
 
 
 def test_a_spool_that_cannot_be_read_is_not_an_empty_one(root: Path) -> None:
