@@ -7,6 +7,7 @@ the order in which a hook asks them, as in engine/weigh.py.
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.core import reason as reasons
@@ -199,7 +200,7 @@ class Memory:
 
     def note_earlier_drain(self, fault: str, device: str, boot_id: str, at: int) -> None:
         """A real drain from before the time that is replayed: its fault is open, as far as is known."""
-        self.note_drained(reasons.build(fault, device), boot_id)
+        self.note_drained(_reason(fault, device), boot_id)
         name = _name(fault, device)
         if fault and name not in self.faults.open:
             self.faults.open[name] = {
@@ -244,8 +245,12 @@ def _acts(decision: Decision) -> bool:
     return decision.action in ("drain", "refuse") and decision.mode == "enforce"
 
 
+#: A node that is held asks for the same drain at every run.
+_reason = lru_cache(maxsize=1024)(reasons.build)
+
+
 def _claim(fault: str, device: str, boot_id: str, reason: str = "") -> dict[str, Any]:
-    found = {"reason": reason or reasons.build(fault, device), "fault": fault, "device": device}
+    found = {"reason": reason or _reason(fault, device), "fault": fault, "device": device}
     return {**found, "boot_id": boot_id, "check": fault.partition(".")[0]}
 
 
