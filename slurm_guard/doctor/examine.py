@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slurm_guard.doctor import controller, gpu, hooks, node, permissions, plan, secrets, slurm_conf, timeouts
+from slurm_guard.doctor import (
+    controller,
+    gpu,
+    hooks,
+    node,
+    permissions,
+    plan,
+    readers,
+    secrets,
+    slurm_conf,
+    timeouts,
+)
 from slurm_guard.doctor.advice import Advice, Topic, order
 from slurm_guard.doctor.subject import Subject
 
@@ -22,6 +33,7 @@ EXAMINATIONS: tuple[tuple[Topic, Callable[[Subject], Iterator[Advice]]], ...] = 
     (gpu.TOPIC, gpu.examine),
     (controller.TOPIC, controller.examine),
     (secrets.TOPIC, secrets.examine),
+    (readers.TOPIC, readers.examine),
     (permissions.TOPIC, permissions.examine),
 )
 
