@@ -41,6 +41,7 @@ library = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 [budget]
 nodes = {budget}
 percent = 100
+per_hour = {per_hour}
 shared_nodes = 1
 nodes_per_job = {nodes_per_job}
 nodes_per_user = {nodes_per_user}
@@ -83,6 +84,7 @@ class Guarded:
         """Write the configuration, compile it with `sguard`, and give every node the plan."""
         settings = {
             "budget": 2,
+            "per_hour": 1000,
             "nodes_per_job": 2,
             "nodes_per_user": 2,
             "clean_runs": 2,

@@ -82,10 +82,14 @@ def draw(nodes: list[str], seed: int, share: float) -> list[Story]:
 
 
 class Oracle:
-    """What must be, step by step. `budget` is the number of nodes that may be out because of the guard."""
+    """What must be, step by step. `budget` nodes may be out because of the guard, and `per_hour` be drained:
+    the day takes less than an hour.
+    """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, per_hour: int) -> None:
         self.budget = budget
+        self.per_hour = per_hour
+        self.lately: set[str] = set()
         self.out: set[str] = set()
         self.reasons: dict[str, str] = {}
         self.done: dict[str, list[tuple[str, str]]] = {}
@@ -105,11 +109,12 @@ class Oracle:
         elif event == "release":
             self.reasons.pop(node, None)
             self.out.discard(node)
-        if expected == "drain" and len(self.out) >= self.budget:
+        if expected == "drain" and (len(self.out) >= self.budget or len(self.lately) >= self.per_hour):
             self.held = True
             story.left = [("reboot", 3, "nothing")]
         elif expected == "drain":
             self.out.add(node)
+            self.lately.add(node)
             self.reasons[node] = story.reason
             self.done.setdefault(node, []).append(("drain", story.reason))
         elif expected == "return":

@@ -17,7 +17,8 @@ from .day import ADMIN, TICKET, Oracle, Story, draw
 if TYPE_CHECKING:
     from .conftest import Guarded
 
-NODES, SEEDS, BUDGET, SHARE = soak(5, 64), soak(1, 20), soak(2, 6), soak(0.8, 0.6)
+NODES, SEEDS, SHARE = soak(5, 64), soak(1, 20), soak(0.8, 0.6)
+BUDGET, PER_HOUR = soak(2, 6), soak(3, 15)
 
 
 def healthchecks(cluster: Guarded, nodes: list[str], times: int) -> None:
@@ -74,10 +75,16 @@ def ask(arguments: list[str]) -> str:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_day_of_faults(seed: int) -> None:
-    settings: dict[str, Any] = {"budget": BUDGET, "clean_runs": 2, "watch_s": 86400, "flaps": 0}
+    settings: dict[str, Any] = {
+        "budget": BUDGET,
+        "per_hour": PER_HOUR,
+        "clean_runs": 2,
+        "watch_s": 86400,
+        "flaps": 0,
+    }
     chance = random.Random(1000 + seed)
     with guarded(nodes=NODES, settings=settings) as cluster:
-        oracle, stories = Oracle(BUDGET), draw(cluster.names, seed, SHARE)
+        oracle, stories = Oracle(BUDGET, PER_HOUR), draw(cluster.names, seed, SHARE)
         healthchecks(cluster, cluster.names, 1)  # what is older than the first run is history
         for node in cluster.names:  # and slurmd's own first run came before the plan
             shutil.rmtree(cluster.root(node) / "var/lib/slurm-guard/spool")
