@@ -93,8 +93,8 @@ def _interpreter(hook: str, path: str, root: Path) -> Iterator[Advice]:
         yield TOPIC.bad(
             f"the package beside {shim} is incomplete: the {hook} lets every job through unchecked",
             str(boot),
-            "install slurm_guard again; where the hook is a copy in Slurm's cache, `sguard init --write` on the "
-            "node makes the link that it needs",
+            "install slurm_guard again; where the hook is a copy in Slurm's cache, `sguard init --write` "
+            "on the node makes the link that it needs",
         )
 
 

@@ -49,7 +49,7 @@ class Start(NamedTuple):
 def start_of(shim: Path, root: Path = Path("/")) -> Start:
     """What the shim at its real place (links resolved) starts; the files need not be there.
 
-    Beside a copy, as configless Slurm keeps one in its cache, there is no engine: the link below `root` counts.
+    Beside a copy, as configless Slurm keeps one in its cache, there is none: the link below `root` counts.
     """
     link = root / stable_path(shim.name.removeprefix("sguard-")).lstrip("/")
     starts = [one for place in (shim, link.resolve()) for one in _starts_beside(place)]

@@ -75,8 +75,8 @@ def _relative(key: str, path: str, conf: SlurmConf) -> Iterator[Advice]:
     for one in conf.all(key):
         if one.value and not one.value.startswith("/"):
             yield TOPIC.warn(
-                f"{key}={one.value} is no absolute path: only configless Slurm from 23.02 on brings it to the "
-                "nodes, any other cannot start it",
+                f"{key}={one.value} is no absolute path: only configless Slurm from 23.02 on brings it to "
+                "the nodes, any other cannot start it",
                 f"{one.file}:{one.line}",
                 f"set `{key}={path}`: the link is the same on every node, with or without slurm.conf there",
             )
