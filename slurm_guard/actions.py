@@ -135,7 +135,13 @@ def drain(door: Gateway, places: Places, plan: Plan, node: str, order: Wanted) -
 
 def resume(door: Gateway, places: Places, plan: Plan, node: str, written: str | None = None) -> Done:
     """End a drain of ours; `written` is the reason on record, so that an edit by a person is noticed."""
-    outcome = ownership.safe_resume(door, node, plan.owners, written=written)
+    return resumed(
+        places, plan, node, ownership.safe_resume(door, node, plan.owners, written=written), written
+    )
+
+
+def resumed(places: Places, plan: Plan, node: str, outcome: Outcome, written: str | None = None) -> Done:
+    """Put on record how a resume ended, whoever carried it out; a node that is back begins anew."""
     if outcome.outcome == ownership.HELD and _is_somebodys(outcome.node, plan, written):
         outcome.why += f"; if that is yours to end: `scontrol update nodename={node} state=resume`"
     reason = outcome.node.reason if outcome.node else ""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from slurm_guard.cli.host import Host
     from slurm_guard.slurm.gateway import Gateway
+    from slurm_guard.slurm.reserving import ReservingGateway
 
 Answer = TypeVar("Answer")
 
@@ -21,6 +22,13 @@ DEADLINE_S = 3.0
 def door(host: Host) -> Gateway:
     """The door to Slurm, from this host's plan."""
     return CommandGateway(host.plan.programs, host.plan.slurm_conf)
+
+
+def reserving_door(host: Host) -> ReservingGateway:
+    """The door that reserves nodes and runs jobs there, for an admin's command."""
+    from slurm_guard.slurm.reserving import ReservingGateway
+
+    return ReservingGateway(host.plan.programs, host.plan.slurm_conf)
 
 
 def ask(question: Callable[[], Answer], nothing: Answer) -> tuple[Answer, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slurm_guard.cli import resume_proven
 from slurm_guard.cli.main import main
 from slurm_guard.core.errors import SlurmRefusedError, SlurmUnreachableError
 from tests.unit.cli.slurm_stub import action, drained, finding, put, put_plan, run_record
@@ -83,6 +84,41 @@ def test_resume_waits_for_open_faults_unless_forced(
     assert "gpu_count.lost gpu3 is open on record" in capsys.readouterr().err
     assert run(root, "resume", "n2", "--force") == 0
     assert slurm.written == [("resume", "n2", "")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "options", "asked"),
+    [
+        ("ib_link.down", [], True),  # a state: its check is looked at
+        ("gpu_xid.79", [], False),  # an event: no healthcheck proves it gone
+        ("gpu_xid.79", ["--force"], True),
+        ("gone_check.code", [], False),
+    ],
+)
+def test_verify_is_asked_to_prove_what_is_open_but_no_event(
+    fault: str,
+    options: list[str],
+    asked: bool,
+    root: Path,
+    slurm: StubGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(root, run_record("n2", finding(fault, "x"), actions=[action("drain", fault, "x")]))
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(resume_proven, "run", lambda host, *rest: calls.append(rest) or 0)
+    assert run(root, "resume", "n2", "--verify", *options) == (0 if asked else 1)
+    wanted = ("n2", f"SG:{fault} x", frozenset({fault.partition(".")[0]}), False)
+    assert calls == ([wanted] if asked else [])
+    assert ("is open on record" in capsys.readouterr().err) is not asked
+    assert slurm.written == []
+
+
+def test_verify_needs_root(root: Path, slurm: StubGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    slurm.known["n2"] = drained("n2", "SG:ib_link.down x")
+    assert run(root, "resume", "n2", "--verify") == 21
+    assert slurm.written == []
 
 
 def test_a_resume_that_waits_answers_in_json_too(
