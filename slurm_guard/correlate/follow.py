@@ -112,9 +112,13 @@ def _slice(connection: Connection, changes: Changes) -> None:
     if upto <= after:
         return
     concerned = marks.nodes_concerned(connection, after, upto)
-    if concerned:
+    nameless = members.of_no_cluster(connection, marks.first_of(connection, after, upto))
+    if concerned or nameless:
         dirty = _Dirty()
-        _follow(connection, marks.of_new_runs(connection, after, upto, concerned), after, dirty)
+        new = marks.of_new_runs(connection, after, upto, concerned)
+        for node, some in marks.moves(connection, after, upto, nameless).items():
+            new[node] = marks.in_order([*new.get(node, ()), *some])
+        _follow(connection, new, after, upto, dirty)
         incidents.seen_again(connection, dirty.again)
         for key, since in dirty.since.items():
             regroup(connection, key, since, changes)
@@ -124,18 +128,19 @@ def _slice(connection: Connection, changes: Changes) -> None:
     changes.runs += upto - after
 
 
-def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, dirty: _Dirty) -> None:
+def _follow(connection: Connection, new: dict[int, list[Mark]], after: int, upto: int, dirty: _Dirty) -> None:
     """Take in the new marks of each node."""
     if not new:
         return
     names = _names(connection, new)
+    moved = marks.nameless(connection) if any(not cluster for _, cluster in names.values()) else ()
     known = members.lasting(connection, new, min(some[0].at for some in new.values()))
     for node, some in new.items():
         first = some[0].at
         lasting = [one for one in known.get(node, ()) if one.ended is None or one.ended >= first]
-        is_late = any(one.ended is not None for one in lasting)
+        is_late = node in moved or any(one.ended is not None for one in lasting)
         if is_late or marks.newest(connection, node, after) >= first:
-            dirty.take_anew(late.follow(connection, node, names[node], some, after))
+            dirty.take_anew(late.follow(connection, node, names[node], first, after, upto))
             continue
         tracker = Tracker(*names[node], lasting)
         for mark in some:

@@ -10,8 +10,6 @@ from slurm_guard.store.incident_model import BUDGET
 from slurm_guard.store.marks import ActionMark, RunMark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy import Connection
 
     from slurm_guard.store.incident_model import Member
@@ -29,14 +27,15 @@ class Anew(NamedTuple):
     gone: list[Member]
 
 
-def follow(connection: Connection, node: int, name: tuple[str, str], new: Sequence[Mark], after: int) -> Anew:
-    """The members of a node that new marks touch; `after` is the number of the last run looked at before."""
-    first = new[0].at
+def follow(
+    connection: Connection, node: int, name: tuple[str, str], first: int, after: int, upto: int
+) -> Anew:
+    """The members of a node that marks of new runs, numbered in (after, upto], touch from `first` on."""
     old = members.lasting(connection, [node], first).get(node, [])
     spanning = {(one.fault, one.device): one for one in old if one.first_seen < first}
-    made = _from_near(connection, node, name, new, after, spanning) if spanning else None
+    made = _from_near(connection, node, name, first, after, upto, spanning) if spanning else None
     if made is None:
-        made, old = _from_the_start(connection, node, name, new, after, old)
+        made, old = _from_the_start(connection, node, name, first, upto, old)
     return Anew(made, old, _keep_numbers(old, made))
 
 
@@ -44,17 +43,16 @@ def _from_the_start(
     connection: Connection,
     node: int,
     name: tuple[str, str],
-    new: Sequence[Mark],
-    after: int,
+    since: int,
+    upto: int,
     old: list[Member],
 ) -> tuple[list[Member], list[Member]]:
     """From before everything that was open at some time from there on."""
-    since = new[0].at
     while old and min(one.first_seen for one in old) < since:
         since = min(one.first_seen for one in old)
         old = members.lasting(connection, [node], since).get(node, [])
     tracker = Tracker(*name)
-    for mark in marks.in_order([*marks.of_node(connection, node, since, after), *new]):
+    for mark in marks.of_node(connection, node, since, upto):
         tracker.feed(mark)
     return tracker.made, old
 
@@ -63,8 +61,9 @@ def _from_near(
     connection: Connection,
     node: int,
     name: tuple[str, str],
-    new: Sequence[Mark],
+    first: int,
     after: int,
+    upto: int,
     spanning: dict[tuple[str, str], Member],
 ) -> list[Member] | None:
     """From a little before, where each open fault was seen again: a sighting tells all but its beginning.
@@ -73,7 +72,6 @@ def _from_near(
     """
     if any(one.ended is not None for one in spanning.values()):
         return None
-    first = new[0].at
     for window in LOOK_BACK_MS:
         known = marks.of_node(connection, node, first - window, after)
         tracker = Tracker(*name)
@@ -89,7 +87,7 @@ def _from_near(
         _go_on(tracker.open[key], was, sum(_sees(mark, key) for mark in later))
     going = list(tracker.open.values())
     tracker.made.clear()
-    for mark in marks.in_order([*later, *new]):
+    for mark in marks.of_node(connection, node, first, upto):
         tracker.feed(mark)
     if any(one.ended is not None for one in going):
         return None

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 from slurm_guard.core.policy import TIERS
 from slurm_guard.store.incident_model import BUDGET, SHARED, Member
-from slurm_guard.store.marks import ActionMark, EndMark, RunMark, Sighting
+from slurm_guard.store.marks import PACED, ActionMark, MovedMark, RunMark, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from slurm_guard.store.marks import Mark
+    from slurm_guard.store.marks import EndMark, Mark
 
 #: So many runs in a row must judge the check and not see the fault; as many as before a return to service.
 CLEAN_RUNS = 3
 #: Healthchecks come at the site's pace, and each counts. Prologs may come three a minute and prove nothing:
 #: they count so far apart only.
 APART_MS = 5 * 60_000
-_PACED = ("healthcheck", "timer")
 NEW_MACHINE = "same name on a new machine"
 
 
@@ -42,6 +41,9 @@ class Tracker:
             self._run(mark)
         elif isinstance(mark, ActionMark):
             self._action(mark)
+        elif isinstance(mark, MovedMark):
+            for one in list(self.open.values()):
+                self._end(one, mark.at, f"on record as a node of cluster {mark.cluster} since")
         else:
             self._end_of(mark)
 
@@ -93,7 +95,7 @@ class Tracker:
         booted = mark.boot != one.boot and bool(mark.boot and one.boot)
         if one.event and not one.excused and not booted:
             return
-        if mark.hook not in _PACED and mark.at - max(one.last_seen, one.clean_at) < APART_MS:
+        if mark.hook not in PACED and mark.at - max(one.last_seen, one.clean_at) < APART_MS:
             return
         one.clean, one.clean_at = one.clean + 1, mark.at
         self.touched[id(one)] = one

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, exists, or_, select
+from sqlalchemy import and_, exists, func, or_, select
 
 from slurm_guard.core.outcome import FAIL, TIMEOUT, UNKNOWN, WARN
 from slurm_guard.store import schema
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Faults of these tiers are no incident of the cluster.
 NOT_COUNTED = ("NOTE", "JOB")
+#: Hooks that run at a pace of the site's own.
+PACED = ("healthcheck", "timer")
 #: States of a node's plan that a person must know of.
 BAD_PLANS = ("default", "foreign", "stale", "torn")
 _NEWEST = """
@@ -85,8 +87,18 @@ class EndMark:
     why: str
 
 
-Mark = RunMark | ActionMark | EndMark
-_RANK: dict[type, int] = {RunMark: 0, ActionMark: 1, EndMark: 2}
+@dataclass(slots=True)
+class MovedMark:
+    """A healthcheck named the node's cluster; earlier ones, from before the first plan, did not."""
+
+    at: int
+    order: bytes
+    node_id: int
+    cluster: str
+
+
+Mark = RunMark | ActionMark | EndMark | MovedMark
+_RANK: dict[type, int] = {MovedMark: 0, RunMark: 1, ActionMark: 2, EndMark: 3}
 
 
 def in_order(some: Iterable[Mark]) -> list[Mark]:
@@ -131,7 +143,43 @@ def of_node(connection: Connection, node: int, since: int, upto: int) -> list[Ma
     for row in connection.execute(said):
         order = f"{row.fault} {row.device}".encode()
         found.append(EndMark(row.at, order, node, row.fault, row.device, closed_words(row.by, row.text)))
-    return in_order(found)
+    return in_order([*found, *_moves(connection, node, and_(run.c.started >= since, run.c.id <= upto))])
+
+
+def first_of(connection: Connection, after: int, upto: int) -> int:
+    """When the first of the runs numbered in (after, upto] began."""
+    return (
+        connection.scalar(select(func.min(_runs.c.started)).where(_runs.c.id > after, _runs.c.id <= upto))
+        or 0
+    )
+
+
+def nameless(connection: Connection) -> set[int]:
+    """Nodes of no cluster of which there is one, and one only, under the name of a cluster as well."""
+    node, named = schema.nodes, schema.nodes.alias("named")
+    query = select(node.c.id).join(named, and_(named.c.name == node.c.name, named.c.cluster != ""))
+    query = query.where(node.c.cluster == "").group_by(node.c.id).having(func.count() == 1)
+    return set(connection.scalars(query))
+
+
+def moves(connection: Connection, after: int, upto: int, nodes: Iterable[int]) -> dict[int, list[Mark]]:
+    """For nodes of no cluster: the healthchecks among new runs in which they have one."""
+    new = and_(_runs.c.id > after, _runs.c.id <= upto)
+    found = {node: _moves(connection, node, new) for node in nodes}
+    return {node: some for node, some in found.items() if some}
+
+
+def _moves(connection: Connection, node: int, of_runs: ColumnElement[bool]) -> list[Mark]:
+    unnamed, named = schema.nodes.alias("unnamed"), schema.nodes.alias("named")
+    query = select(named.c.id, named.c.cluster).join(unnamed, named.c.name == unnamed.c.name)
+    twins = connection.execute(
+        query.where(unnamed.c.id == node, unnamed.c.cluster == "", named.c.cluster != "")
+    ).all()
+    if len(twins) != 1:
+        return []
+    runs = select(_runs.c.started, _runs.c.run_id).where(_runs.c.node_id == twins[0].id, of_runs)
+    rows = connection.execute(runs.where(_runs.c.kind == "run", _runs.c.hook.in_(PACED)))
+    return [MovedMark(row.started, row.run_id, node, twins[0].cluster) for row in rows]
 
 
 def closed_words(by: str, text: str) -> str:

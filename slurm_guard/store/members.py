@@ -33,6 +33,13 @@ def lasting(connection: Connection, nodes: Iterable[int], at: int) -> dict[int, 
     return found
 
 
+def of_no_cluster(connection: Connection, at: int) -> set[int]:
+    """Nodes of no cluster (by number) of which anything was open at a time or later."""
+    lasting = or_(_table.c.ended.is_(None), _table.c.ended >= at)
+    query = select(_table.c.node_id).distinct().where(_table.c.cluster == "", _table.c.node_id > 0, lasting)
+    return set(connection.scalars(query))
+
+
 def watched(connection: Connection, fault: str) -> list[Member]:
     """Open members of a fault that is looked at by the clock."""
     return list(_members(connection, _table.c.fault == fault, _table.c.ended.is_(None)))

@@ -197,6 +197,19 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["[plan plan] 0-2 resolved@17 n1,n2 plan (3 clean runs)"],
     ),
+    "a node that is on record without its cluster first, from before its plan": (
+        [
+            check("n1", 0, RATE, cluster="", **unplanned("default")),
+            run("prolog", "n1", 2),
+            check("n1", 5, RATE),
+            check("n2", 3, cluster="", **unplanned("default")),
+        ],
+        [
+            "[n1 ib_link.down mlx] 0-0 resolved@5 n1 mlx5_0/1 (on record as a node of cluster aurora since)",
+            "[plan plan] 0-3 open n1,n2 plan",
+            "[n1 ib_link.down mlx] 5-5 open n1 mlx5_0/1",
+        ],
+    ),
     "the budget is reached": (
         [check("n1", 0, RATE), held("n1", 0.1, "nodes"), check("n2", 3, RATE), held("n2", 3.1, "nodes")],
         [

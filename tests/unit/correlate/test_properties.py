@@ -41,7 +41,8 @@ def one_record(draw: st.DrawFn, number: int) -> dict[str, Any]:
     seen = draw(st.lists(st.sampled_from(FINDINGS), unique_by=id, max_size=3)) if draw(st.booleans()) else []
     hook = draw(st.sampled_from(("healthcheck", "healthcheck", "prolog")))
     machine = {"boot_id": boot, "machine_id": f"id-{node}", "serial": serial}
-    return run(hook, node, minute, *seen, run_id=run_id, machine=machine, plan=plan)
+    cluster = draw(st.sampled_from(("aurora", "aurora", "aurora", "")))
+    return run(hook, node, minute, *seen, run_id=run_id, machine=machine, plan=plan, cluster=cluster)
 
 
 @st.composite
