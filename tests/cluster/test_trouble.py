@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import guarded, soak
+from .conftest import SGUARD, guarded, soak
 
 if TYPE_CHECKING:
     from .conftest import Guarded
@@ -104,7 +105,7 @@ def test_device_faults_on_all_nodes_at_once_drain_at_most_the_budget() -> None:
 
 @pytest.mark.timeout(60 + 20 * INTERLEAVINGS)
 def test_interleavings_of_admin_slurm_and_guard(cluster: Guarded) -> None:
-    """An admin's reason or edit is never overwritten and never resumed, whatever happens in which order."""
+    """An admin's reason, comment or edit is never overwritten nor resumed, whatever comes in which order."""
     draw = random.Random(11)
     with cluster.configured(clean_runs=1):
         for number in range(INTERLEAVINGS):
@@ -112,7 +113,7 @@ def test_interleavings_of_admin_slurm_and_guard(cluster: Guarded) -> None:
 
 
 class Admin:
-    """Somebody else with `scontrol`: what they say of a node, and whether they hold it."""
+    """Somebody else with `scontrol`: what they say of a node, whether they hold it, what they noted on it."""
 
     def __init__(self, cluster: Guarded, name: str, number: int) -> None:
         self.cluster = cluster
@@ -120,6 +121,7 @@ class Admin:
         self.number = number
         self.words = f"admin says {number}"
         self.holds = False
+        self.note = ""
 
     def update(self, *change: str) -> None:
         self.cluster.slurm("scontrol", "update", f"nodename={self.name}", *change, check=False)
@@ -141,6 +143,15 @@ class Admin:
         self.update("state=resume")
         self.holds = False
 
+    def remark(self, text: str) -> None:
+        """Write the node's comment; an empty one gives it up."""
+        self.update(f"comment={text}")
+        self.note = text
+
+    def edit_remark(self) -> None:
+        """Add a word to whatever stands in the comment, the guard's own note too."""
+        self.remark(f"{comment(self.cluster, self.name)} CASE-{self.number}".strip())
+
     def maint(self) -> None:
         what = ("users=root", "flags=maint,ignore_jobs", f"nodes={self.name}")
         when = ("starttime=now", "duration=5")
@@ -152,7 +163,31 @@ class Admin:
         self.resume()
 
 
-STEPS = ["fault", "clear", "reboot", "check", "check", "check", "drain", "edit", "down", "resume", "maint"]
+STEPS = [
+    *("fault", "clear", "reboot", "check", "check", "check", "drain", "edit", "down", "resume", "maint"),
+    *("remark", "edit_remark", "prove"),
+]
+#: What an admin may note on a node: the last ones look like a note of the guard's and are none.
+REMARKS = [
+    "",
+    "fan 3 ordered; =x Reason=SG:gpu_count.lost",
+    "slurm_guard drained by mistake",
+    "slurm_guard drained 1796093659 jobs 12 uids 1001 / see CASE-4",
+]
+
+
+def comment(cluster: Guarded, name: str) -> str:
+    """The node's comment as Slurm has it."""
+    found = cluster.slurm("sinfo", "-h", "-N", "-n", name, "-O", "Comment:2000").splitlines()
+    return "" if not found or found[0].strip() == "(null)" else found[0].strip()
+
+
+def prove(cluster: Guarded, name: str) -> None:
+    """`sguard resume --verify`, however it ends."""
+    command = [str(SGUARD), "resume", name, "--verify", "--root", str(cluster.root(name))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode in (0, 1, 15, 16), done.stderr
+    assert "sguard_verify" not in cluster.slurm("scontrol", "show", "reservation", "-o"), done.stderr
 
 
 def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
@@ -164,12 +199,19 @@ def _interleave(cluster: Guarded, draw: random.Random, number: int) -> None:
             cluster.healthcheck("n2")
         elif step in ("clear", "reboot"):
             getattr(node, step)()
+        elif step == "prove":
+            prove(cluster, "n2")
+        elif step == "remark":
+            admin.remark(draw.choice(REMARKS))
         else:
             getattr(admin, step)()
+        if admin.note:
+            assert comment(cluster, "n2") == admin.note, (number, step)
         if admin.holds:
             assert cluster.reason("n2") == admin.words, (number, step)
             assert cluster.state("n2").rstrip("*$").startswith(("drain", "down", "maint")), (number, step)
     node.clear()
     node.reboot()
     admin.leave()
+    admin.remark("")
     cluster.healthcheck("n2")
