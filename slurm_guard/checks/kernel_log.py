@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from slurm_guard.core import cgroups
 from slurm_guard.core.check import Check, Fault, failed, passed, skipped, unknown, warned
 from slurm_guard.core.kernel_lines import is_of_a_program
 
@@ -26,6 +27,8 @@ _DISK = r"(?P<dev>nvme\d+n\d+|(?:s|v|h|xv)d[a-z]+|dm-\d+|md\d+|pmem\d+)"
 _MLX5 = rf"mlx5_core {_BDF}: .*"
 
 _BLOCKED = " for more than "
+#: Between the kernel's line on a choice of victim and the one on its end.
+_OOM_LINES = 3
 
 #: Fault, a text that the line holds, and a pattern that it matches too; `dev` in it names the device. The
 #: first row that fits counts. Patterns are compiled only once the text was found, which is nearly never.
@@ -207,7 +210,8 @@ class KernelLog(Check):
         if not facts.events and expect.run.get("first_run"):
             yield skipped("first run: what the log holds by now is history")
             return
-        found = _group(facts.events)
+        own = expect.run.get("job_id") if expect.run.get("hook") == "epilog" else None
+        found = _group(facts.events, own)
         for (code, device), (count, first) in found.items():
             fault = self.fault(code)
             times = f" ({count} lines)" if count > 1 else ""
@@ -217,8 +221,11 @@ class KernelLog(Check):
             yield passed()
 
 
-def _group(events: list[Facts]) -> dict[tuple[str, str], tuple[int, str]]:
-    """Number of lines and the first of them, by fault and device, in the order of the log."""
+def _group(events: list[Facts], own: int | None = None) -> dict[tuple[str, str], tuple[int, str]]:
+    """Number of lines and the first of them, by fault and device, in the order of the log.
+
+    `own`: the job whose epilog this is. Another job's lack of memory is told by that job's.
+    """
     found: dict[tuple[str, str], tuple[int, str]] = {}
     severity = ""
     for number, event in enumerate(events):
@@ -232,8 +239,12 @@ def _group(events: list[Facts]) -> dict[tuple[str, str], tuple[int, str]]:
         if fault is None or (severity in _HARMLESS and "device_id: " in text):
             continue
         code, device = fault
+        victim = _victim(events, number) if code == "oom" else None
+        if victim and own and victim[0] != own:
+            continue
         key = (_waits_for(events, number) if code == "hung_task" else code, device)
-        count, first = found.get(key, (0, _clean(text)))
+        whose = f"job {victim[0]}, step {victim[1] or '-'}: " if victim else ""
+        count, first = found.get(key, (0, whose + _clean(text)))
         found[key] = (count + 1, first)
     return found
 
@@ -245,6 +256,15 @@ def _first(rows: tuple[tuple[str, str, str], ...], text: str) -> tuple[str, str]
             if match:
                 device = match.groupdict().get("dev") or ""
                 return code, device.lower() if ":" in device else device
+    return None
+
+
+def _victim(events: list[Facts], number: int) -> tuple[int, str] | None:
+    """Job and step of a killed process: the line before names its cgroup."""
+    for event in reversed(events[max(0, number - _OOM_LINES) : number]):
+        found = re.search(r"^oom-kill:.*\btask_memcg=([^,\s]+)", event.text)
+        if found:
+            return cgroups.job_of(found[1])
     return None
 
 
