@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from slurm_guard.doctor import programs, shims
 from slurm_guard.doctor.advice import Advice, Topic
 from slurm_guard.doctor.ownership import weak_spot
+from slurm_guard.engine import chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,21 @@ def examine(subject: Subject) -> Iterator[Advice]:
     for hook in programs.SETTINGS:
         for program in programs.find(subject, hook).programs:
             yield from _program(hook, program, Path(subject.places.root))
+    yield from _chained(subject)
+
+
+def _chained(subject: Subject) -> Iterator[Advice]:
+    """The site's own health program, which ours runs after itself."""
+    found = chain.wanted(subject.places, subject.plan)
+    if not found:
+        return
+    where = subject.places.node_file if "chain" in subject.places.node else subject.places.plan
+    problem = found.get("problem") or chain.unfit(found["argv"][0])
+    if problem:
+        remedy = "set `[chain] healthcheck` to the absolute path of a program that only root can change"
+        yield TOPIC.bad(f"the site's own health program is not run: {problem}", where, remedy)
+    else:
+        yield TOPIC.good(f"after the healthcheck {found['argv'][0]} is run", where)
 
 
 def _program(hook: str, program: programs.Program, root: Path) -> Iterator[Advice]:

@@ -53,7 +53,7 @@ def run(chained: dict[str, Any], places: Places, ends: float) -> int:
     """
     argv = chained.get("argv") or [""]
     seconds = min(chained.get("seconds", SECONDS), ends - time.monotonic())
-    problem = chained.get("problem") or _unfit(argv[0])
+    problem = chained.get("problem") or unfit(argv[0])
     if not problem and seconds < LEAST_S:
         problem = f"{argv[0]}: no time is left for it after our own run"
     if problem:
@@ -81,7 +81,7 @@ def _code(status: int | None, program: str, seconds: float, places: Places) -> i
     return HANDED_ON + (code if 0 < code <= MOST_CODE else MOST_CODE)
 
 
-def _unfit(program: str) -> str:
+def unfit(program: str) -> str:
     """Why root should not run a file; empty if it may. As with the plan, only its owners may change it."""
     if not program.startswith("/"):
         return f"{program!r} is no absolute path"

@@ -152,6 +152,22 @@ def test_the_engine_of_a_copy_in_slurm_s_cache_is_where_the_link_leads(tmp_path:
     assert shims.start_of(copy, tmp_path).boot == boot
 
 
+@pytest.mark.parametrize(
+    ("argv", "status", "says"),
+    [
+        (["/bin/true", "-q"], "pass", "after the healthcheck /bin/true is run"),
+        (["/no/such/nhc"], "fail", "is not run: /no/such/nhc: No such file"),
+        (["nhc"], "fail", "'nhc' is no absolute path"),
+        ("nhc -q", "fail", "expected a list of words"),
+    ],
+)
+def test_a_chained_program_that_cannot_be_run(tmp_path: Path, argv: object, status: str, says: str) -> None:
+    subject = site(tmp_path)
+    subject.places.node = {"chain": {"healthcheck": argv}}
+    (found,) = [one for one in hooks.examine(subject) if says in one.what]
+    assert found.status == status
+
+
 @pytest.mark.parametrize("hook", sorted(shims.LIMITS_S))
 def test_the_limits_of_the_shims_are_those_that_they_have(hook: str) -> None:
     shim = shims.source(hook)
