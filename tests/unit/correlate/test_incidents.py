@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from typing import Any
 
 import pytest
 
 from slurm_guard import correlate
-from slurm_guard.store import incidents
+from slurm_guard.core.errors import NotFoundError
+from slurm_guard.store import incidents, open_store, schema_incidents
+from slurm_guard.store.record import parse
+from slurm_guard.store.writer import ingest
 from tests.unit.correlate.incidents_of import lines, new_store, of, picture, put
 from tests.unit.store.factory import action, action_record, finding, ms, run
 
@@ -334,6 +339,27 @@ def test_an_acknowledgement_lasts_until_the_incident_is_over() -> None:
         put(store, *clean("n1", 10, 15, 20))
         assert incidents.load(store, number).state == "resolved"
         assert [word["what"] for word in incidents.words(store, number)] == ["ack"]
+
+
+def test_a_store_from_before_incidents_can_be_read_and_is_looked_through_once_it_may_be_written() -> None:
+    with new_store() as store:
+        ingest(store, [parse(json.dumps(check("n1", 0, RATE)).encode())])
+        path = store.path
+        store.close()
+        with sqlite3.connect(path) as plain:
+            for table in schema_incidents.TABLES:
+                plain.execute(f"DROP TABLE {table.name}")
+            plain.execute("UPDATE meta SET value='1.0'")
+        plain.close()
+        with open_store(path, readonly=True) as old:
+            assert incidents.listed(old) == []
+            assert incidents.of_nodes(old, ["n1"], None, 0, ms(9)) == []
+            assert incidents.spoken(old) == []
+            with pytest.raises(NotFoundError, match="incident 1 is not on record"):
+                incidents.load(old, 1)
+        with open_store(path) as now:
+            correlate.run(now, 0)
+            assert lines(now) == ["[n1 ib_link.down mlx] 0-0 open n1 mlx5_0/1"]
 
 
 def test_nothing_new_is_no_transaction() -> None:

@@ -51,7 +51,7 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(history=histories(), data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_order_and_portions_change_nothing(history: list[dict[str, Any]], data: st.DataObject) -> None:
     with new_store() as store:
         put(store, *sorted(history, key=lambda one: (one["started"], one["run_id"])))
