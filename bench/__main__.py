@@ -15,7 +15,7 @@ from bench import table
 from bench.setting import Setting
 from minicluster.mounting import unmount_below
 
-PARTS = ("hooks", "shipping", "hangs", "slurm_calls", "store", "report", "commands", "collector")
+PARTS = ("hooks", "shipping", "hangs", "slurm_calls", "store", "report", "commands", "collector", "drains")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: A second and a little: a program may take longer to start than the one before it.
+_WINDOW_S = 1.2
+
 
 class Pace:
     """At most `calls_per_s` calls within any second; with less than one a second, so many on average."""
@@ -21,7 +24,7 @@ class Pace:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._most = max(1, int(calls_per_s))
-        self._window = max(1.0, self._most / calls_per_s)
+        self._window = max(_WINDOW_S, self._most / calls_per_s)
         self._clock, self._sleep = clock, sleep
         self._made: deque[float] = deque()
         self._free_at = float("-inf")

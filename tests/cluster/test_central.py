@@ -152,7 +152,7 @@ def test_kill_9_and_two_collectors_lose_and_double_nothing(slurm: Cluster, folde
             some = NAMES[number % 20 * 6 : number % 20 * 6 + 6]
             held[some[0]] = f"admin {number}"
             central.admin("before", f"nodename={some[0]}", "state=drain", f"reason=admin {number}")
-            central.ask(some)
+            central.ask(some, boot=f"boot {number}")
             time.sleep(draw.uniform(2.0, 5.0))  # the moment of the kill
             victim = first if draw.random() < 0.5 else second
             kill(victim)
