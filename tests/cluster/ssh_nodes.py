@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +152,14 @@ class SshNodes:
                 found.append(int(entry.name))
         return found
 
-    def kill_a_sender(self) -> bool:
-        """Kill -9 one of them, if there is one."""
-        for process in self.senders()[:1]:
-            os.kill(process, signal.SIGKILL)
-            return True
-        return False
+    def kill_senders(self) -> int:
+        """Kill -9 those that run now; how many that were."""
+        found = 0
+        for process in self.senders():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                found += 1
+        return found
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def test_keys_of_an_agent_are_used_by_many_at_once(nodes: SshNodes) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -322,23 +322,22 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_doubled(nodes: SshNode
     """The collecting side and the sending sides are killed at random while records come and more are made."""
     dice = random.Random(20)
     made: list[str] = []
-    kills = 0
-    for _ in range(soak(8, 80)):
+    killed = 0
+    for turn in range(soak(6, 80)):
         for node in ("n1", "n2", "n3"):
-            made += nodes.fill(node, dice.randrange(400))
+            made += nodes.fill(node, dice.randrange(300))
         running = nodes.start("n[1-3]")
-        end = time.monotonic() + dice.uniform(0.4, 1.5)
-        while time.monotonic() < end and running.poll() is None:
-            if dice.random() < 0.2:
-                kills += nodes.kill_a_sender()
-            time.sleep(0.02)
+        wait_for(lambda one=running: bool(nodes.senders()) or one.poll() is not None)
+        time.sleep(dice.uniform(0, 0.3) if turn != 1 else 0)  # once at the very beginning
+        killed += nodes.kill_senders() if turn % 2 else 0
+        time.sleep(dice.uniform(0, 0.1))
         running.kill()
         running.communicate()
     _collect_all(nodes)
     assert stored(nodes) == sorted(made)
     assert [nodes.waiting(node) for node in ("n1", "n2", "n3")] == [[], [], []]
     assert not Path(nodes.folder / "n1/var/lib/slurm-guard/set-aside").exists()
-    assert kills
+    assert killed
 
 
 def _collect_all(nodes: SshNodes) -> None:
