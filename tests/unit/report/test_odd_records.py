@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from slurm_guard import correlate
 from slurm_guard.core.errors import NotFoundError
 from slurm_guard.core.plan import Plan
-from slurm_guard.report import audit, drains, job, node, nodes
+from slurm_guard.report import audit, drains, incident, incidents, job, node, nodes
 from slurm_guard.report.layout import columns_of
 from slurm_guard.report.outlook import Slurm
 from slurm_guard.store import Store, open_store
@@ -61,6 +62,7 @@ def check_reports(folder: Path, records: list[dict[str, Any]]) -> None:
     parsed = [parse_or_error(json.dumps(record).encode()) for record in records]
     with open_store(folder / "s.sqlite") as store:
         ingest(store, [one for one in parsed if isinstance(one, Record)])
+        correlate.run(store, 0)
         names = {str(one.data["node"]) for one in parsed if isinstance(one, Record)}
         lines = [line for page in pages(store, names) for line in page.splitlines()]
     assert lines
@@ -81,6 +83,10 @@ def pages(store: Store, names: set[str]) -> Iterator[str]:
     yield nodes.text(nodes.build(store))
     yield drains.text(drains.build(store, PLAN, Slurm(problem="no answer")))
     yield audit.text(audit.build(store))
+    found = incidents.build(store)
+    yield incidents.text(found)
+    for one in found["incidents"]:
+        yield incident.text(incident.build(store, one["id"]))
 
 
 @pytest.mark.parametrize("change", ODD.values(), ids=ODD.keys())
