@@ -31,8 +31,8 @@ CONFIG = """\
 port = {port}
 key = "/user"
 known_hosts = "/known_hosts"
-connect_s = 5
-auth_s = 5
+connect_s = 30
+auth_s = 30
 transfer_s = {transfer_s}
 [collect.hosts]
 "n[1-{count}]" = "127.0.7.[1-{count}]"
@@ -69,8 +69,12 @@ class SshNodes:
 
     def configure(self, transfer_s: float = 60, more: str = "") -> None:
         """Write the collecting host's configuration."""
-        text = more + CONFIG.format(port=self.port, count=self.count, transfer_s=transfer_s)
+        text = more + self.settings(transfer_s)
         (self.head / "etc/slurm-guard/slurm-guard.toml").write_text(text)
+
+    def settings(self, transfer_s: float = 60) -> str:
+        """How the nodes are reached."""
+        return CONFIG.format(port=self.port, count=self.count, transfer_s=transfer_s)
 
     def know(self, address: str, key: str, marker: str = "") -> None:
         """Add a line to known_hosts."""

@@ -264,7 +264,7 @@ OTHERS: dict[str, tuple[Server | None, str]] = {
 def test_what_is_no_sshd_costs_its_deadline_at_most(nodes: SshNodes, name: str) -> None:
     server, why = OTHERS[name]
     configuration = nodes.head / "etc/slurm-guard/slurm-guard.toml"
-    text = configuration.read_text().replace("connect_s = 5", "connect_s = 1")
+    text = configuration.read_text().replace("connect_s = 30", "connect_s = 1")
     configuration.write_text(f'{text}far = "127.0.7.99"\n')
     with closing(socket.socket()) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -287,11 +287,9 @@ def _serve(listening: socket.socket, server: Server) -> None:
 
 
 def test_a_far_side_that_stops_costs_the_transfer_s_deadline(nodes: SshNodes) -> None:
-    nodes.fill("n1", 2)
     nodes.configure(transfer_s=1)
-    found = nodes.collect("n[1,4]", 1)
-    assert (found["taken"], found["failed"]) == (2, "n4")
-    assert found["nodes"][1]["why"].startswith("not all of it came within 1 s")
+    (one,) = nodes.collect("n4", 1)["nodes"]
+    assert one["why"].startswith("not all of it came within 1 s")
 
 
 def test_a_full_disk_costs_no_record(nodes: SshNodes) -> None:
