@@ -52,10 +52,14 @@ bench-peers: venv ## the same kind of checks with other tools, in an environment
 	@scripts/bench-peers.sh
 
 .PHONY: soak
-soak: venv ## the long campaigns: 1,000 kills, 500 interleavings, 20 demos, jobs and faults (MINUTES=10)
-	@scripts/soak.sh $(or $(MINUTES),10)
+soak: venv ## the long campaigns: 1,000 kills, 500 interleavings, 20 demos, jobs and faults (MINUTES=10, FUZZ=60)
+	@FUZZ=$(or $(FUZZ),60) scripts/soak.sh $(or $(MINUTES),10)
+
+.PHONY: fuzz
+fuzz: venv ## every parser of foreign bytes, coverage-guided, so many SECONDS each (60)
+	@scripts/fuzz.sh $(or $(SECONDS_EACH),60)
 
 .PHONY: clean
 clean: ## everything that was built
-	@rm -rf .venv .venv-peers .cache build dist .hypothesis .pytest_cache .import_linter_cache
+	@rm -rf .venv .venv-peers .venv-fuzz .cache build dist .hypothesis .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

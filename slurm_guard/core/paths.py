@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+#: A node.json has a few keys.
+_LARGEST_NODE_FILE = 1 << 20
 
 
 class Places:
@@ -32,8 +37,12 @@ class Places:
 
     def _read_node_file(self) -> dict[str, Any]:
         try:
-            with open(self.node_file, encoding="utf-8", opener=without_waiting) as file:
-                content = json.load(file)
+            with open(self.node_file, "rb", opener=without_waiting) as file:
+                status = os.fstat(file.fileno())
+                why = "no regular file" if not stat.S_ISREG(status.st_mode) else written_by_others(status)
+                if why:
+                    raise ValueError(why)
+                content = json.loads(file.read(_LARGEST_NODE_FILE))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
@@ -130,6 +139,20 @@ class Places:
     def lock(self, name: str) -> str:
         """A lock file of this boot."""
         return os.path.join(self.run, f"{name}.lock")
+
+
+def written_by_others(status: os.stat_result) -> str:
+    """Why somebody other than root (or this process's user) decides what is in a file; empty if nobody does.
+
+    For files that name programs and places to root: who can write them is root.
+    """
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to uid {status.st_uid}, expected root"
+    if status.st_mode & stat.S_IWOTH:
+        return "may be written by everybody, expected root alone"
+    if status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()):
+        return f"may be written by group {status.st_gid}, expected root alone"
+    return ""
 
 
 def without_waiting(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ import time
 import zlib
 
 from slurm_guard.core import rules
-from slurm_guard.core.paths import without_waiting
+from slurm_guard.core.paths import without_waiting, written_by_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,10 +215,9 @@ def _unfit(status: os.stat_result) -> str:
     """Why a file cannot be our plan: it names programs and libraries, so only its owners may write it."""
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
-    if status.st_uid not in (0, os.geteuid()):
-        return f"belongs to uid {status.st_uid}, expected root"
-    if status.st_mode & 0o002:
-        return "may be written by everybody, expected root alone"
+    others = written_by_others(status)
+    if others:
+        return others
     return f"larger than {LARGEST} bytes" if status.st_size > LARGEST else ""
 
 

@@ -30,6 +30,23 @@ def _weakness(place: Path) -> str:
     return ""
 
 
+def open_folder(path: str) -> tuple[str, str] | None:
+    """The first folder on the way to a secret in which others could put something else in its place.
+
+    Root and the secret's owner may own the folders, and one that is sticky is as good as closed. Links are
+    resolved. Returns (folder, why), or None. Raises OSError if the secret is not there.
+    """
+    resolved = Path(path).resolve(strict=True)
+    owners = (0, resolved.stat().st_uid)
+    for folder in resolved.parents:
+        status = folder.stat()
+        if status.st_uid not in owners:
+            return str(folder), f"belongs to uid {status.st_uid}"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
+            return str(folder), f"is writable by others (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
 def mode_of(path: str) -> int:
     """Permission bits of a file, links followed."""
     return stat.S_IMODE(Path(path).stat().st_mode)

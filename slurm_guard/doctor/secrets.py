@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_guard.doctor.advice import Advice, Topic
+from slurm_guard.doctor.ownership import open_folder
 from slurm_guard.engine.destination import destination
 from slurm_guard.engine.signing import SHORTEST_TOKEN
 
@@ -66,4 +67,9 @@ def _closed(what: str, path: str) -> Advice:
         who = "everybody" if mode & 0o007 else f"group {status.st_gid}"
         remedy = f"`chmod 0600 {path}`; if somebody may have read it, make a new one for every host"
         return TOPIC.bad(f"{what} {path} is open to {who} (mode {mode:04o})", path, remedy)
+    weak = open_folder(path)
+    if weak:
+        folder, why = weak
+        remedy = f"`chmod go-w {folder}`, and `chown root {folder}` if it is not root's"
+        return TOPIC.bad(f"{what} {path} can be replaced: {folder} {why}", folder, remedy)
     return TOPIC.good(f"{what} is its owner's alone", path)

@@ -99,7 +99,12 @@ def _read(path: str) -> tuple[bytes | None, str]:
 def _run_id(path: str, content: bytes) -> str:
     """The record's run id, from the file's name if the content says the same (parsing would cost more)."""
     named = os.path.basename(path)[:-5].rpartition("-")[2]
-    if len(named) == 32 and f'"run_id":"{named}"'.encode() in content[:200] and content.endswith(b"}"):
+    if (
+        len(named) == 32
+        and named.isascii()
+        and f'"run_id":"{named}"'.encode() in content[:200]
+        and content.endswith(b"}")
+    ):
         return named
     try:
         found = json.loads(content)

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+from slurm_guard.core.paths import written_by_others
 from slurm_guard.engine import child, syslog
 
 TYPE_CHECKING = False
@@ -91,9 +92,8 @@ def unfit(program: str) -> str:
         return f"{program}: {error.strerror}"
     if not stat.S_ISREG(status.st_mode) or not os.access(program, os.X_OK):
         return f"{program} is no file that can be executed"
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & stat.S_IWOTH:
-        return f"{program} can be changed by others than root"
-    return ""
+    others = written_by_others(status)
+    return f"{program} can be changed by others than root: it {others}" if others else ""
 
 
 def _execute(argv: list[str], seconds: float) -> int | None:

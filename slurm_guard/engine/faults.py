@@ -31,11 +31,15 @@ class OpenFaults:
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
         content = content if content and content.get("version") == VERSION else {}
-        self.open: dict[str, dict[str, Any]] = dict(content.get("open") or {})
-        self.clean_runs: int = content.get("clean_runs") or 0
-        self.drained: dict[str, Any] | None = content.get("drained")
-        self.asked: dict[str, Any] | None = content.get("asked")
-        self.refusals: list[float] = list(content.get("refusals") or [])
+        # What is not as we write it is left out: else every run would fail on it until somebody looks.
+        known = dict(content.get("open") or {})
+        self.open: dict[str, dict[str, Any]] = {name: one for name, one in known.items() if _is_fault(one)}
+        clean_runs = content.get("clean_runs")
+        self.clean_runs: int = clean_runs if type(clean_runs) is int else 0
+        self.drained: dict[str, Any] | None = _claimed(content.get("drained"))
+        self.asked: dict[str, Any] | None = _claimed(content.get("asked"))
+        refusals = list(content.get("refusals") or [])
+        self.refusals: list[float] = [at for at in refusals if type(at) in (int, float)]
         self.returning = Returning(content.get("returning"))
 
     def as_dict(self) -> dict[str, Any]:
@@ -127,6 +131,14 @@ def claim(request: dict[str, Any]) -> dict[str, Any]:
     """What stands on record of a drain: see `OpenFaults.drained`."""
     found = {name: request[name] for name in ("reason", "fault", "device", "boot_id")}
     return {**found, "check": request["fault"].partition(".")[0], "at": clock.iso()}
+
+
+def _is_fault(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("check"), str) and type(one.get("runs")) is int
+
+
+def _claimed(one: Any) -> dict[str, Any] | None:
+    return one if isinstance(one, dict) and isinstance(one.get("reason"), str) else None
 
 
 def _proven_gone(fault: dict[str, Any], boot_id: str) -> bool:

@@ -33,9 +33,12 @@ class NodeState:
         self.known = same_boot
         self.kmsg_last: int | None = kept.get("kmsg_last")
         self.counters: dict[str, list[float]] = dict(kept.get("counters", {}))
-        self.seen: dict[str, list[int]] = dict(kept.get("seen", {}))
+        seen = kept.get("seen", {})
+        self.seen: dict[str, list[int]] = {
+            name: runs for name, runs in seen.items() if isinstance(runs, list)
+        }
         self.hung_before: list[str] = list(kept.get("hung_before", []))
-        self.left_behind: list[dict[str, Any]] = list(kept.get("left_behind", []))
+        self.left_behind: list[dict[str, Any]] = [one for one in kept.get("left_behind", []) if _is_left(one)]
         self.dropped: int = kept.get("dropped", 0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,6 +78,12 @@ class NodeState:
                 del self.seen[name]
 
 
+def _is_left(one: Any) -> bool:
+    """True for a child as `save` writes one; an entry that is none must not cost the run."""
+    kinds = {"probe": str, "key": str, "pid": int, "start_time": int}
+    return isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in kinds.items())
+
+
 def load(places: Places, boot_id: str) -> NodeState:
     """The state of this boot; empty at the first run, after a boot, or where the file is torn."""
     return NodeState(boot_id, _read(places))
@@ -84,6 +93,8 @@ def _read(places: Places) -> dict[str, Any] | None:
     content: dict[str, Any] | None = files.read_json(places.state)
     shapes = {"counters": dict, "seen": dict, "hung_before": list, "left_behind": list}
     if content is None or any(not isinstance(content.get(k), kind) for k, kind in shapes.items()):
+        return None
+    if type(content.get("dropped", 0)) is not int or type(content.get("kmsg_last")) not in (int, type(None)):
         return None
     return content
 

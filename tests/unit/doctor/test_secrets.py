@@ -80,3 +80,25 @@ def test_the_key_that_opens_every_node(tmp_path: Path) -> None:
     secret(tmp_path / "etc/slurm-guard/collect", 0o644)
     ((status, what),) = told(secrets.examine, subject)
     assert (status, "`sguard collect`" in what, "open to everybody" in what) == ("fail", True, True)
+
+
+def test_a_folder_on_the_way_in_which_others_may_write_is_told(tmp_path: Path) -> None:
+    """The token is closed; what lies in its place tomorrow may be somebody else's."""
+    subject = site(tmp_path, config=TOKEN)
+    secret(tmp_path / "etc/slurm-guard/token", 0o600)
+    folder = tmp_path / "etc/slurm-guard"
+    for mode, weak in ((0o777, True), (0o775, True), (0o1777, False), (0o755, False)):
+        folder.chmod(mode)
+        found = told(secrets.examine, subject)
+        assert [status for status, _ in found] == ["fail"] * weak
+        assert all(f"can be replaced: {folder} is writable by others" in what for _, what in found)
+
+
+def test_a_folder_of_somebody_else_on_the_way_is_told(tmp_path: Path) -> None:
+    subject = site(tmp_path, config=TOKEN)
+    secret(tmp_path / "etc/slurm-guard/token", 0o600)
+    os.chown(tmp_path / "etc/slurm-guard", 65534, 0)
+    ((_, what),) = told(secrets.examine, subject)
+    assert "belongs to uid 65534" in what
+    os.chown(tmp_path / "etc/slurm-guard/token", 65534, 0)  # the collector's own user may own both
+    assert told(secrets.examine, subject) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,25 @@ def test_a_check_that_no_longer_applies_proves_nothing_gone() -> None:
     gone = CheckResult("gpu_remap", [Finding("skip", "not supported")])
     fine = CheckResult("gpu_ecc", [Finding("skip", "not supported"), Finding("pass")])
     assert judge.judged([gone, fine, CheckResult("fs_mounts", [])]) == {"gpu_ecc"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("open", {"gpu_xid.79 gpu3": 5}),
+        ("open", {"gpu_xid.79 gpu3": {"fault": "gpu_xid.79", "runs": 1}}),
+        ("open", {"gpu_xid.79 gpu3": {"check": "gpu_xid", "runs": "1"}}),
+        ("clean_runs", "3"),
+        ("drained", "SG:gpu_xid.79 gpu3"),
+        ("asked", {"at": 5}),
+        ("refusals", ["soon", None]),
+    ],
+)
+def test_what_was_not_written_so_is_left_out(name: str, value: Any) -> None:
+    """Else every run would fail on it, until somebody looks."""
+    found = faults.OpenFaults({"version": 1, name: value})
+    assert found.claim is None
+    assert not found.waiting_events("b")
+    found.note_refusal(1000.0)
+    found.update([], {"gpu_xid"}, {}, "b", "2026-01-02T03:04:05.000Z", counts=True)
+    assert (found.open, found.clean_runs, found.refusals) == ({}, 1, [1000.0])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slurm_guard.core.paths import Places
-from slurm_guard.engine import files, spool
+from slurm_guard.engine import batch, files, spool
 
 LIMITS = {"files": 4.0, "bytes": 1e6, "age_s": 1e6}
 
@@ -68,3 +68,13 @@ def test_only_a_full_disk_costs_older_records(places: Places, monkeypatch: pytes
 def test_a_value_that_json_does_not_know_costs_no_record(value: object) -> None:
     found = json.loads(spool.encode({"run_id": "r", "results": [{"value": value}]}))
     assert (found["run_id"], len(found["results"])) == ("r", 1)
+
+
+def test_a_name_in_a_foreign_encoding_costs_no_shipment(places: Places) -> None:
+    files.make_folder(places.spool)
+    name = b"r-1-" + b"\xe9" * 32 + b".json"
+    Path(os.fsdecode(os.path.join(os.fsencode(places.spool), name))).write_bytes(
+        b'{"run_id":"' + b"a" * 32 + b'"}'
+    )
+    taken = batch.take(spool.paths(places), 10, lambda *_: None)
+    assert taken.ids == ["a" * 32]

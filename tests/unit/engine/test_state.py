@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -175,3 +176,26 @@ def test_a_node_that_waits_arrives_in_its_turn(count: int, now: float) -> None:
     pause = turn.wait_s(*rank, now)
     assert 0 <= pause <= slots * turn.SLOT_S
     assert turn.remains(slot, slots, now + pause + 0.001)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [7, {}, {"probe": "nvml", "key": "", "pid": 1}, {"probe": 5, "key": "", "pid": 1, "start_time": 1}],
+)
+def test_a_child_that_nobody_can_name_costs_no_run(places: Places, left: Any) -> None:
+    content = {"version": 1, "boot_id": "b", "counters": {}, "seen": {"a.b c": 5, "d.e f": [1]}}
+    files.make_folder(places.run)
+    files.write_json(places.state, {**content, "hung_before": [], "left_behind": [left]})
+    found = node_state.load(places, "b")
+    assert found.still_hanging() == []
+    assert found.runs_seen() == {("d.e", "f"): [1]}
+
+
+@pytest.mark.parametrize("name", ["dropped", "kmsg_last"])
+def test_a_number_that_is_none_starts_the_state_anew(places: Places, name: str) -> None:
+    content = {"version": 1, "boot_id": "b", "counters": {}, "seen": {}, "hung_before": [], "left_behind": []}
+    files.make_folder(places.run)
+    files.write_json(places.state, {**content, name: "5"})
+    assert not node_state.load(places, "b").known
+    node_state.note_dropped(places, "b", 2)
+    assert node_state.load(places, "b").dropped == 2
