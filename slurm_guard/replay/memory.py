@@ -154,7 +154,8 @@ class Memory:
         clean_check, faults = run.hook == "healthcheck" and not in_grace, self.faults
         complete = clean_check and (not faults.claim or faults.claim.get("check") in judged)
         tiers = {(one.fault, one.device): one.tier for one in taken.decisions}
-        faults.update(bad, judged, tiers, run.boot_id, iso(run.at / 1000), complete)
+        seen_at = iso(run.at / 1000) if bad else ""
+        faults.update(bad, judged, tiers, run.boot_id, seen_at, complete)
         self._note_returning(taken, complete, now)
         if taken.wanted is not None and not faults.drained:
             faults.asked = _claim(taken.wanted.fault, taken.wanted.device, run.boot_id)

@@ -119,7 +119,7 @@ def runs(
         query = select(*columns).join(_boots, _boots.c.id == _runs.c.boot)
         where = [_runs.c.node_id.in_(some), *_within(_runs.c.started, since, until)]
         query = query.where(*where, _runs.c.kind == "run")
-        found += [_run(row, lists) for row in connection.execute(query)]
+        found += [_run(row, lists) for row in connection.execute(query).all()]
         _add_findings(connection, found, some, since, until)
     return sorted(found, key=lambda run: (run.at, run.id))
 
@@ -130,7 +130,7 @@ def _add_findings(
     by_id = {run.id: run for run in found}
     columns = [*(_findings.c[name] for name in _FINDING), _findings.c.event]
     where = [_findings.c.node_id.in_(list(numbers)), *_within(_findings.c.started, since, until)]
-    for row in connection.execute(select(*columns).where(*where).order_by(_findings.c.id)):
+    for row in connection.execute(select(*columns).where(*where).order_by(_findings.c.id)).all():
         if row.run in by_id:
             by_id[row.run].findings.append(_finding(row))
 

@@ -75,7 +75,10 @@ def test_a_node_is_idle_if_no_other_job_was_there(tell: Any, others: Records, dr
     assert tell(checks(10, 30, LOST, others=others), [rule])["would"]["drains"] == drains
 
 
-@pytest.mark.parametrize(("gpus", "does"), [([uuid(1)], "refuse"), ([uuid(2)], "drain"), ([], "drain")])
+@pytest.mark.parametrize(
+    ("gpus", "does"),
+    [([uuid(1)], "refuse"), ([f"MIG-{uuid(1)}/2/0"], "refuse"), ([uuid(2)], "drain"), ([], "drain")],
+)
 def test_the_job_s_gpus_are_known_by_uuid(tell: Any, gpus: list[str], does: str) -> None:
     given = {**allocation(5, "n1", 10), "gpus": gpus}
     found = tell([run("prolog", "n1", 10, LOST, allocation=given)])
