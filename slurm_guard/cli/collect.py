@@ -44,7 +44,7 @@ def collect(
     names = fleet.expand(nodes) if nodes is not None else host.plan.all_nodes
     if not names:
         raise SetupError(f"no nodes to ask: {host.places.plan} names none; expected -w HOSTLIST")
-    targets, access = _ways(host, names)
+    targets, access = ways(host, names)
     with open_store(host.places.database) as store:
         done = pull_all(targets, access, Into(store, host.plan.cluster).commit)
         bring_up_to_date(store)
@@ -52,8 +52,8 @@ def collect(
     return 1 if any(one.why or one.refused or one.left for one in done) else 0
 
 
-def _ways(host: Host, names: list[str]) -> tuple[list[Any], "Access"]:
-    """Where each node is, and how it is asked, by the configuration."""
+def ways(host: Host, names: list[str]) -> tuple[list[Any], "Access"]:
+    """Where each node is, and how it is asked for its records, by the configuration."""
     from slurm_guard.config import load
     from slurm_guard.config.collect import addresses_of
     from slurm_guard.remote.target import Access, Target

@@ -21,6 +21,10 @@ def resume(
         bool,
         typer.Option("--verify", help="Only if a full healthcheck, run on it now as a job, proves it clean."),
     ] = False,
+    ssh: Annotated[
+        bool,
+        typer.Option("--ssh", help="With --verify: by SSH and not as a job (settings of [collect])."),
+    ] = False,
     root: options.Root = "/",
     as_json: options.Json = False,
 ) -> int:
@@ -32,6 +36,8 @@ def resume(
     """
     from slurm_guard.report.outlook import open_faults
 
+    if ssh and not verify:
+        raise typer.BadParameter("expected --verify, too", param_hint="--ssh")
     host = Host(root)
     host.require_plan()
     known = _known(host, node)
@@ -44,7 +50,7 @@ def resume(
         from slurm_guard.cli import resume_proven
 
         checks = frozenset(one.partition(" ")[0].partition(".")[0] for one in still)
-        return resume_proven.run(host, node, written, checks, as_json)
+        return resume_proven.run(host, node, written, checks, ssh=ssh, as_json=as_json)
     from slurm_guard import actions
     from slurm_guard.cli.door import door
 

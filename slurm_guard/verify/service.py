@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
     from slurm_guard.core.paths import Places
     from slurm_guard.core.plan import Plan
+    from slurm_guard.slurm.command import Reply
     from slurm_guard.slurm.gateway import NodeState
     from slurm_guard.slurm.reserving import ReservingGateway
+
+    #: Runs a command line on the node; what it said.
+    Ask = Callable[[list[str]], Reply]
 
 #: For the node to answer again, and for its job to start.
 _PATIENCE_S = 60.0
 #: Beside the healthcheck's own deadline: Python starts, the prolog runs.
-_SLACK_S = 40.0
+SLACK_S = 40.0
 _PAUSE_S = 0.25
 
 
@@ -49,11 +53,14 @@ class Verified:
     notes: list[str] = field(default_factory=list)
 
 
-def verify(door: ReservingGateway, places: Places, plan: Plan, subject: Subject) -> Verified:
+def verify(
+    door: ReservingGateway, places: Places, plan: Plan, subject: Subject, ask: Ask | None = None
+) -> Verified:
     """Prove a node that the guard drained, and resume it if it is clean. Needs root.
 
-    `plan` is the node's own. Leaves no reservation behind, except where Slurm answers no more. Never raises
-    SlurmError: the outcome has it.
+    `plan` is the node's own. With `ask`, the healthcheck is run by that (SSH) instead of as a job: then the
+    node stays drained until it is proven, and needs no fence. What `ask` raises is passed on. Leaves no
+    reservation behind, except where Slurm answers no more. Never raises SlurmError: the outcome has it.
     """
     done, before = Verified(_held("")), door.calls
     files.make_folder(places.run)
@@ -62,14 +69,21 @@ def verify(door: ReservingGateway, places: Places, plan: Plan, subject: Subject)
             return Verified(_held(f"{subject.node} is being verified by another process right now"))
         try:
             done.notes += fence.clean_up(door, plan, subject.node)
-            _verify(door, places, plan, subject, done)
+            _verify(door, places, plan, subject, done, ask)
         except SlurmError as error:
             done.outcome = _failed(error)
     done.outcome.calls = door.calls - before
     return done
 
 
-def _verify(door: ReservingGateway, places: Places, plan: Plan, subject: Subject, done: Verified) -> None:
+def _verify(
+    door: ReservingGateway,
+    places: Places,
+    plan: Plan,
+    subject: Subject,
+    done: Verified,
+    ask: Ask | None,
+) -> None:
     standing = door.node(subject.node, CALL_S)
     if done.notes:  # the node was ours a moment ago: our job may be ending, slurmctld asks it for a sign
         _wait(lambda: _is_still(door.node(subject.node, CALL_S)))
@@ -79,6 +93,10 @@ def _verify(door: ReservingGateway, places: Places, plan: Plan, subject: Subject
         done.outcome = _held(why, standing)
         return
     reason = reasons.strip_slurms_additions(standing.reason)
+    if ask is not None:
+        done.proof = judge(ask(_argv(places, subject.node)), plan, subject.node, _wanted(subject, reason))
+        done.outcome = _resumed(door, plan, subject, done.proof, standing)
+        return
     name, began, proven = fence.new_name(subject.node, reason), time.time(), False
     try:
         door.reserve(name, subject.node, CALL_S)
@@ -113,13 +131,35 @@ def _prove(
         return Proof(False, opened.why)
     if not _wait(lambda: _answers(door.node(subject.node, CALL_S))):
         return Proof(False, f"{subject.node} did not become idle within {_PATIENCE_S:.0f} s of the resume")
-    argv = [str(Path(sys.executable).parent / "sguard"), "check", "run", "--hook", "healthcheck", "--json"]
-    argv += ["--record", "-w", subject.node, "--root", places.root]
-    seconds = plan.deadlines["healthcheck"] + _SLACK_S
+    argv, seconds = _argv(places, subject.node), plan.deadlines["healthcheck"] + SLACK_S
     reply = door.run_in(name, subject.node, argv, _PATIENCE_S, seconds)
+    return judge(reply, plan, subject.node, _wanted(subject, reason))
+
+
+def _resumed(
+    door: ReservingGateway, plan: Plan, subject: Subject, proof: Proof, standing: NodeState
+) -> ownership.Outcome:
+    """Where the node stayed drained while it was proven: end that by the usual rules, if it is clean."""
+    if not proof.clean:
+        return _concluded(subject, proof, False, standing)
+    done = ownership.safe_resume(door, subject.node, plan.owners, written=subject.written, deadline=CALL_S)
+    done.why += f"; {proof.why}"
+    return done
+
+
+def _argv(places: Places, node: str) -> list[str]:
+    """The healthcheck on the node, where slurm_guard lies as it does here."""
+    program = str(Path(sys.executable).parent / "sguard")
+    return [
+        *(program, "check", "run", "--hook", "healthcheck", "--json", "--record"),
+        *("-w", node, "--root", places.root),
+    ]
+
+
+def _wanted(subject: Subject, reason: str) -> set[str]:
+    """The checks that must have judged: that of the drain, and those with faults open on record."""
     parsed = reasons.parse(reason)
-    wanted = {*subject.checks, *([parsed.fault.partition(".")[0]] if parsed else [])}
-    return judge(reply, plan, subject.node, wanted)
+    return {*subject.checks, *([parsed.fault.partition(".")[0]] if parsed else [])}
 
 
 def _end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from slurm_guard.slurm.reserving import ReservingGateway
 from slurm_guard.verify import fence
 
 from .conftest import SGUARD, Guarded, guarded
+from .ssh_nodes import SshNodes, ssh_nodes
 
 LINK = "SG:ib_link.down mlx5_0/1"
 PORT = "mlx5_0/1"
@@ -164,6 +166,44 @@ def test_another_node_s_fence_is_left_where_it_is(cluster: Guarded) -> None:
     with reserved(cluster, "sguard_verify/n2/00aabbcc/SG:ib_link.down", "nodes=n2"):
         assert verify(cluster)[0] == 0
     cluster.wait(lambda: cluster.state("n2") == "idle")
+
+
+@pytest.fixture
+def by_ssh(cluster: Guarded) -> Iterator[SshNodes]:
+    """A real sshd for n1 that runs what it is asked for, and n1's configuration with the way there."""
+    root = cluster.root("n1")
+    settings = root / "etc/slurm-guard/slurm-guard.toml"
+    whole = settings.read_text()
+    with ssh_nodes(1, {"n1": '/bin/sh -c "$SSH_ORIGINAL_COMMAND"'}) as nodes:
+        for name in ("user", "known_hosts"):
+            shutil.copy(nodes.head / name, root / name)
+        settings.write_text(whole + nodes.settings())
+        yield nodes
+        settings.write_text(whole)
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_by_ssh_the_node_stays_drained_until_it_is_proven(
+    cluster: Guarded, by_ssh: SshNodes, mended: bool
+) -> None:
+    if mended:
+        cluster.cluster.node("n1").clear()
+    code, answer, said = verify(cluster, "--ssh")
+    assert (code, answer.get("written")) == ((0, True) if mended else (1, False)), said
+    assert ("ib_link" in answer["proof"]["passed"]) is mended
+    assert reservations(cluster) == []
+    if mended:
+        cluster.wait(lambda: cluster.state("n1") == "idle")
+    else:
+        assert_stays(cluster)
+
+
+def test_a_node_without_a_known_key_is_not_asked(cluster: Guarded, by_ssh: SshNodes) -> None:
+    (cluster.root("n1") / "known_hosts").write_text("")
+    code, _, said = verify(cluster, "--ssh")
+    assert code == 24
+    assert "known" in said
+    assert_stays(cluster)
 
 
 def at_reservation(cluster: Guarded) -> bool:

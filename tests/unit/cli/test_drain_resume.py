@@ -106,12 +106,18 @@ def test_verify_is_asked_to_prove_what_is_open_but_no_event(
 ) -> None:
     put(root, run_record("n2", finding(fault, "x"), actions=[action("drain", fault, "x")]))
     calls: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(resume_proven, "run", lambda host, *rest: calls.append(rest) or 0)
+    monkeypatch.setattr(resume_proven, "run", lambda host, *rest, **how: calls.append((*rest, how)) or 0)
     assert run(root, "resume", "n2", "--verify", *options) == (0 if asked else 1)
-    wanted = ("n2", f"SG:{fault} x", frozenset({fault.partition(".")[0]}), False)
+    how = {"ssh": False, "as_json": False}
+    wanted = ("n2", f"SG:{fault} x", frozenset({fault.partition(".")[0]}), how)
     assert calls == ([wanted] if asked else [])
     assert ("is open on record" in capsys.readouterr().err) is not asked
     assert slurm.written == []
+
+
+def test_ssh_is_a_way_to_verify(root: Path, slurm: StubGateway) -> None:
+    assert run(root, "resume", "n2", "--ssh") == 2
+    assert slurm.calls == 0
 
 
 def test_verify_needs_root(root: Path, slurm: StubGateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ class Slurm(ReservingGateway):
         self.answer: dict[str, Any] = {**CLEAN, "results": []}
         self.before: Callable[[str], None] = lambda name: None
         self.done: list[str] = []
+        self.needs_fence = True
 
     def drained(self, reason: str, *flags: str) -> NodeState:
         now = int(time.time())
@@ -61,7 +62,7 @@ class Slurm(ReservingGateway):
 
     def resume(self, name: str, deadline: float = 3.0, comment: str | None = None) -> None:
         self._called("resume")
-        assert self.held, "opened without a fence"
+        assert self.held or not self.needs_fence, "opened without a fence"
         self.known = NodeState("g1", "idle")
 
     def reservations(self, deadline: float = 3.0) -> list[Reservation]:
@@ -236,6 +237,28 @@ def test_the_name_of_a_fence_holds_the_reason(reason: str) -> None:
     one = Reservation(name, ["g1"], ["root"], ["MAINT", "IGNORE_JOBS", "SPEC_NODES"], "ACTIVE")
     assert (fence.reason_of(one, "g1"), fence.reason_of(one, "g2")) == (reason, None)
     assert " " not in name
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_where_no_job_is_needed_the_node_stays_drained_until_it_is_proven(
+    tmp_path: Path, proven: bool
+) -> None:
+    slurm, asked = Slurm(), []
+    slurm.needs_fence = False
+    slurm.answer["passed"] = ["heat"] if proven else []
+
+    def ask(argv: list[str]) -> Reply:
+        assert slurm.known.drained
+        asked.append(argv)
+        return Reply(0, json.dumps(slurm.answer).encode(), "")
+
+    done = verify(slurm, Places(str(tmp_path)), PLAN, Subject("g1", REASON), ask)
+    assert done.outcome.outcome == ("done" if proven else "held")
+    assert slurm.known.drained is not proven
+    assert {"reserve", "run", "drain"}.isdisjoint(slurm.done)
+    assert asked[0][1:] == [
+        *("check", "run", "--hook", "healthcheck", "--json", "--record", "-w", "g1", "--root", str(tmp_path))
+    ]
 
 
 def test_a_fence_that_stays_is_told_and_the_node_counts_as_unproven(tmp_path: Path) -> None:
