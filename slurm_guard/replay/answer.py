@@ -131,6 +131,9 @@ def _limits(done: World) -> list[str]:
     question = done.question
     is_shown = _shown(question.shown)
     found = []
+    unknown = (question.shown or frozenset()).difference(done.cluster)
+    if unknown:
+        found.append(f"{_names(unknown)}: neither on record, nor in the plan or slurm.conf")
     absent = {name for name in done.cluster if is_shown(name)} - _on_record(done)
     if absent:
         found.append(f"no records of {_names(absent)} in this time: taken for in service")

@@ -249,6 +249,12 @@ def test_what_cannot_be_replayed_is_said(store: Store) -> None:
     assert "modes of then" in said
 
 
+def test_a_node_that_nobody_knows_is_told(store: Store) -> None:
+    found = ask(store, shown=frozenset({"w64", "v01"}))
+    assert found["not_replayed"][0] == "v01: neither on record, nor in the plan or slurm.conf"
+    assert found["not_replayed"][1].startswith("no records of w64")
+
+
 def test_a_time_without_records_is_no_trouble(store: Store) -> None:
     found = ask(store, since=week.ms(300), until=week.ms(400))
     assert (found["nodes_on_record"], found["would"]["drains"], found["only_did"]) == (0, 0, [])
