@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from slurm_guard.core.plan import Plan
@@ -30,7 +31,7 @@ class NodePlans:
         # A plan of one node alone: the names of all nodes would be sorted for each of them.
         alone = {**bundle, "nodes": {} if index is None else {node: index}}
         try:
-            return Plan(alone, node)
+            return Plan(alone, node, now=time.time())
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
 
