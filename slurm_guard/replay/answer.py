@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.core import check as registry
 from slurm_guard.engine.clock import iso
+from slurm_guard.replay.limits import limits, on_record
 from slurm_guard.replay.spells import differences
-from slurm_guard.slurm.hostlist import fold
 from slurm_guard.store import queries
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 #: A drain at another time by so much is worth a line.
 _LATE_MS = 15 * 60_000
-#: Records that begin so soon after the history that is taken in miss nothing that counts.
-_EARLY_ENOUGH_MS = 3_600_000
 #: An action follows the run that called for it within this.
 _ANSWER_MS = 10 * 60_000
 
@@ -29,7 +26,7 @@ def answer(done: World) -> dict[str, Any]:
     """See docs/json.md, `policy_replay`."""
     question = done.question
     would, did, both = differences(done.would, done.did)
-    is_shown = _shown(question.shown)
+    is_shown = question.is_shown
     would, did = [one for one in would if is_shown(one.node)], [one for one in did if is_shown(one.node)]
     both = [pair for pair in both if is_shown(pair[0].node)]
     held = [one for one in done.holds.all if is_shown(one.node)]
@@ -40,7 +37,7 @@ def answer(done: World) -> dict[str, Any]:
         "plan": question.bundle.get("hash") or None,
         "enforce": question.enforce,
         "nodes": len(done.cluster),
-        "nodes_on_record": len(_on_record(done)),
+        "nodes_on_record": len(on_record(done)),
         "would": _totals(done.would, is_shown),
         "did": _totals(done.did, is_shown),
         "same": len(both),
@@ -50,16 +47,12 @@ def answer(done: World) -> dict[str, Any]:
         "jobs_not_started": done.absent_jobs,
         "held_by": _by_limit(held),
         "held": [_hold(one) for one in held],
-        "not_replayed": _limits(done),
+        "not_replayed": limits(done),
     }
 
 
 def _time(at: int | None) -> str | None:
     return None if at is None else iso(at / 1000)
-
-
-def _shown(shown: frozenset[str] | None) -> Callable[[str], bool]:
-    return lambda node: shown is None or node in shown
 
 
 def _totals(ledger: Ledger, is_shown: Callable[[str], bool]) -> dict[str, Any]:
@@ -119,56 +112,3 @@ def _then(done: World, one: Spell) -> str:
         if (action.fault, action.device) == (one.fault, one.device) and action.outcome in ("held", "failed"):
             return f"{action.outcome}: {action.why or action.answer or 'no reason is on record'}"
     return one.then
-
-
-def _on_record(done: World) -> set[str]:
-    """Nodes with a run in the time that is asked about."""
-    return {done.names[number] for number, (_, last) in done.recorded.items() if last >= done.question.since}
-
-
-def _limits(done: World) -> list[str]:
-    """What this replay could not know, in sentences."""
-    question = done.question
-    is_shown = _shown(question.shown)
-    found = []
-    unknown = (question.shown or frozenset()).difference(done.cluster)
-    if unknown:
-        found.append(f"{_names(unknown)}: neither on record, nor in the plan or slurm.conf")
-    absent = {name for name in done.cluster if is_shown(name)} - _on_record(done)
-    if absent:
-        found.append(f"no records of {_names(absent)} in this time: taken for in service")
-    late: dict[str, int] = {}
-    for number, (first, _) in done.recorded.items():
-        name = done.names[number]
-        late[name] = min(first, late.get(name, first))
-    young = {
-        name for name, first in late.items() if first > done.begin + _EARLY_ENOUGH_MS and is_shown(name)
-    } - absent
-    if young:
-        earliest = _time(min(late[name] for name in young))
-        found.append(f"events before the records begin ({_names(young)}, the first at {earliest})")
-    unseen = sorted(set(done.plan.checks or registry.names()) - done.checks_seen)
-    if unseen:
-        found.append(f"checks that left nothing on record: {', '.join(unseen)}")
-    if not question.partitions:
-        found.append("partitions: no slurm.conf was read, so only the budget of the whole cluster was held")
-    if question.enforce:
-        found.append("modes: what is only observed was taken as enforced; what is off stayed off")
-    else:
-        found.append("modes of then: those of this plan were taken for all of the time")
-    return found + _ALWAYS
-
-
-_ALWAYS = [
-    "thresholds, references and expected values: findings are as they were judged then",
-    "what admins did with scontrol, and nodes that were down or in maintenance: that is not on record",
-    "where jobs would have run instead: those on a node that would have been out are left out",
-]
-
-
-def _names(names: Iterable[str]) -> str:
-    wanted = sorted(names)
-    try:
-        return f"{len(wanted)} nodes ({fold(wanted)})" if len(wanted) > 1 else wanted[0]
-    except ValueError:
-        return f"{len(wanted)} nodes"

@@ -38,6 +38,10 @@ class Question:
     shown: frozenset[str] | None = None
     enforce: bool = False
 
+    def is_shown(self, node: str) -> bool:
+        """True for a node that is to be told of."""
+        return self.shown is None or node in self.shown
+
 
 class World:
     """The state of a replay.
