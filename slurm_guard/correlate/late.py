@@ -96,7 +96,7 @@ def _from_near(
 
 def _go_on(one: Member, was: Member, later: int) -> None:
     """Let a member that was followed from its middle go on as the one on record, seen so often later."""
-    one.id, one.incident, one.first_seen = was.id, was.incident, was.first_seen
+    one.id, one.incident, one.first_seen, one.message = was.id, was.incident, was.first_seen, was.message
     one.scope, one.tier, one.count = was.scope, graver([was, one]), was.count - later
 
 

@@ -63,7 +63,7 @@ class Tracker:
             one = self._begin(sighting, mark)
         else:
             one.last_seen, one.count, one.clean, one.clean_at = mark.at, one.count + 1, 0, 0
-            one.excused, one.message = False, sighting.message or one.message
+            one.excused = False
             if _rank(sighting.tier) > _rank(one.tier):
                 one.tier = sighting.tier
                 self.turned[id(one)] = one

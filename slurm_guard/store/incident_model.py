@@ -17,9 +17,9 @@ BUDGET, PLAN = "budget", "plan"
 class Member:
     """One fault on one device of one node, from its first sighting to its end (None while it is open).
 
-    `count` runs saw it. What follows `why` is where the node's next run goes on: the boot and machine of the
-    last sighting, clean runs since and when the last of them counted; `excused`: an event for which the node
-    was put back in service since.
+    `count` runs saw it, `message` is the first one's. What follows `why` is where the node's next run goes
+    on: the boot and machine of the last sighting, clean runs since and when the last of them counted;
+    `excused`: an event for which the node was put back in service since.
     """
 
     node_id: int

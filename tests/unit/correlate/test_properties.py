@@ -39,6 +39,8 @@ def one_record(draw: st.DrawFn, number: int) -> dict[str, Any]:
         return action_record(node, minute + 0.1, action(kind, minute, "gpu_xid.79", "gpu1"), run_id=run_id)
     plan = {"hash": "9" * 32, "state": draw(st.sampled_from(("ok", "ok", "ok", "stale"))), "problem": "old"}
     seen = draw(st.lists(st.sampled_from(FINDINGS), unique_by=id, max_size=3)) if draw(st.booleans()) else []
+    tier = draw(st.sampled_from(("DRAIN", "DRAIN", "DRAIN_RMA")))
+    seen = [{**one, "message": f"seen by {number}", "tier": tier} for one in seen]
     hook = draw(st.sampled_from(("healthcheck", "healthcheck", "prolog")))
     machine = {"boot_id": boot, "machine_id": f"id-{node}", "serial": serial}
     cluster = draw(st.sampled_from(("aurora", "aurora", "aurora", "")))
