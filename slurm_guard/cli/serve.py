@@ -35,7 +35,7 @@ def serve(
     """
     from slurm_guard.collector import server
     from slurm_guard.collector.service import Collector
-    from slurm_guard.collector.user import note_on_signing, require_lasting_user
+    from slurm_guard.collector.user import note_on_owners, note_on_signing, require_lasting_user
     from slurm_guard.core.paths import Places
     from slurm_guard.web import jobs
 
@@ -49,10 +49,12 @@ def serve(
     except BaseException:
         collector.store.close()
         raise
-    signer = note_on_signing(settings.uids)
+    notes = [note_on_signing(settings.uids)]
+    if settings.acting:
+        notes.append(note_on_owners(collector.plans.owners()))
     more = jobs.routes(collector)
     server.run(
-        collector, sockets, more, ready=lambda: _announce(settings, [signer, collector.plan.problem], as_json)
+        collector, sockets, more, ready=lambda: _announce(settings, [*notes, collector.plan.problem], as_json)
     )
     return 0
 

@@ -53,15 +53,13 @@ class Group(NamedTuple):
 class Batch:
     """One round of drains. `at` is its time in unix seconds, which the notes carry.
 
-    `written` are the updates that were tried; `before` is how each node was right before, by name; `left` are
-    orders that were not tried, with why.
+    `written` are the updates that were tried; `left` are orders that were not tried, with why.
     """
 
     def __init__(self, door: Gateway, pace: Pace, leader: Leader, owners: Sequence[str]) -> None:
         self._door, self._pace, self._leader, self._owners = door, pace, leader, list(owners)
         self.at = int(time.time())
         self.written: list[Written] = []
-        self.before: dict[str, NodeState] = {}
         self.left: dict[int, str] = {}
 
     def read(self) -> dict[str, NodeState]:
@@ -119,7 +117,6 @@ class Batch:
             slow = f"no write within {ownership.FRESH_S * 1000:.0f} ms of a read: this host is too slow now"
             self.left.update({one.id: slow for one in good})
             return
-        self.before.update((one.node, fresh[one.node]) for one in good)
         self.written.append(Written(good, self._update(good, group), self._door.calls - before))
 
     def _update(self, good: list[Order], group: Group) -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from slurm_guard.core.plan import Plan
+from slurm_guard.core.plan import DEFAULTS, Plan
 
 if TYPE_CHECKING:
     from slurm_guard.collector.plan_file import PlanFile
@@ -34,6 +34,10 @@ class NodePlans:
             return Plan(alone, node, now=time.time())
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
+
+    def owners(self) -> list[str]:
+        """The users whose drains count as the guard's."""
+        return list(self.bundle().get("owners") or DEFAULTS["owners"])
 
     def bundle(self) -> dict[str, Any]:
         """The bundle as it was compiled; empty where there is none."""

@@ -169,10 +169,12 @@ class Round:
         self._loop, self._left, self._now = loop, {one.id: one for one in due}, now
         bundle = loop._plans.bundle()
         self._limits = {**DEFAULTS["budget"], **(bundle.get("budget") or {})}
-        self._owners: list[str] = bundle.get("owners") or DEFAULTS["owners"]
+        self._owners = loop._plans.owners()
         self._door = loop._door()
         self._batch = Batch(self._door, loop._pace, loop.leader, self._owners)
         self._ended = 0
+        #: Orders whose drain has to be taken back, which Slurm did not do yet.
+        self._unsettled: set[int] = set()
 
     def run(self) -> int:
         """Carry out; how many orders ended. Raises SlurmError where Slurm is silent, StoreError."""
@@ -187,7 +189,10 @@ class Round:
             self._batch.drain(go, nodes)
         finally:
             self._conclude()
-        self._loop._wait(list(self._left.values()), "waits for the next round")
+        whys = self._batch.left
+        for why in {*whys.values(), ""}:
+            some = [order for order in self._left.values() if whys.get(order.id, "") == why]
+            self._loop._wait(some, why or "waits for the next round")
         return self._ended
 
     def _record(self, some: list[Deed]) -> None:
@@ -209,7 +214,7 @@ class Round:
         for order in self._left.values():
             deed = preview.judged(order, nodes.get(order.node), standings[order.id], self._owners)
             found += [deed] if deed is not None else []
-        self._record(found)
+        self._record(self._without_excess(found, nodes))
 
     def _judge_budget(self, nodes: dict[str, NodeState]) -> list[Order]:
         """The orders to carry out, one a node; another of the same node waits for the next round."""
@@ -217,7 +222,8 @@ class Round:
         ledger = Ledger(nodes.values(), self._limits, losses, self._now / 1000)
         one_a_node: dict[str, Order] = {}
         for order in self._left.values():
-            one_a_node.setdefault(order.node, order)
+            if order.id not in self._unsettled:
+                one_a_node.setdefault(order.node, order)
         go, held = judge.judge(one_a_node.values(), ledger)
         self._record([Deed(one.order, "held", one.why, one.limit) for one in held])
         return go
@@ -236,7 +242,7 @@ class Round:
                 if deed is not None:
                     deed.calls, calls = calls, 0
                     found.append(deed)
-        self._take_back_excess(found, nodes)
+        found = self._without_excess(found, nodes)
         self._record(found)
         self._loop.say_drained(found)
 
@@ -249,30 +255,39 @@ class Round:
             return None
         return Deed(order, "failed", "Slurm refused", answer=error, written=False)
 
-    def _take_back_excess(self, found: list[Deed], nodes: dict[str, NodeState]) -> None:
-        """Hooks drain by themselves at the same moment: what went past the budget by that is taken back."""
-        ours = {one.order.node for one in found if one.written and _is_out(nodes.get(one.order.node))}
-        others = [self._batch.before[name] if name in ours else node for name, node in nodes.items()]
+    def _without_excess(self, found: list[Deed], nodes: dict[str, NodeState]) -> list[Deed]:
+        """The deeds that are over, once what went past the budget was taken back.
+
+        Hooks drain by themselves at the same moment, and this collector or another may have been ended right
+        after its update: so every drain is weighed once more after it was seen.
+        """
+        ours = {one.order.id for one in found if one.written and _is_out(nodes.get(one.order.node))}
+        if not ours:
+            return found
+        names = {one.order.node for one in found if one.order.id in ours}
+        others = [preview.undrained(node) if name in names else node for name, node in nodes.items()]
         losses = order_history.losses(self._loop._store, self._loop.cluster, self._now - _DAY_MS)
         ledger = Ledger(others, self._limits, losses, self._now / 1000)
-        for deed in found:
-            if deed.order.node not in ours:
-                continue
-            room = ledger.room(deed.order)
-            if room.ok:
-                ledger.take(deed.order)
-                continue
-            self._take_back(deed, room.why, room.limit)
+        over = [one for one in found if one.order.id not in ours or self._is_settled(one, ledger)]
+        self._unsettled |= {one.order.id for one in found} - {one.order.id for one in over}
+        return over
 
-    def _take_back(self, deed: Deed, why: str, limit: str) -> None:
-        order = deed.order
+    def _is_settled(self, deed: Deed, ledger: Ledger) -> bool:
+        """False for a drain past the budget that could not be taken back yet."""
+        order, room = deed.order, ledger.room(deed.order)
+        if room.ok:
+            ledger.take(order)
+            return True
         self._loop._pace.take(2)
         done = ownership.safe_resume(
             self._door, order.node, self._owners, written=order.reason, withdraw=True, deadline=CALL_S
         )
+        if done.outcome == ownership.FAILED:
+            return False
         if done:
-            deed.state, deed.withdrawn, deed.limit = "held", True, limit
-        deed.why, deed.calls = f"{deed.why}; {why}; {done.why}", deed.calls + done.calls
+            deed.state, deed.withdrawn, deed.limit = "held", True, room.limit
+        deed.why, deed.calls = f"{deed.why}; {room.why}; {done.why}", deed.calls + done.calls
+        return True
 
 
 def _is_out(node: NodeState | None) -> bool:

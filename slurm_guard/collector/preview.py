@@ -9,12 +9,12 @@ from slurm_guard.collector.takeover import OLDEST_MS
 from slurm_guard.core import reason as reasons
 from slurm_guard.core import tag
 from slurm_guard.slurm import states
+from slurm_guard.slurm.gateway import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slurm_guard.core.plan import Plan
-    from slurm_guard.slurm.gateway import NodeState
     from slurm_guard.store.order_history import Standing
     from slurm_guard.store.orders import Order
 
@@ -59,3 +59,15 @@ def _drained_already(order: Order, node: NodeState) -> Deed:
         return Deed(order, "done", why, written=True)
     why = f"{node.name} is drained with our own reason, unchanged: {node.reason!r}; nothing to write"
     return Deed(order, "done", why, written=False)
+
+
+def undrained(node: NodeState) -> NodeState:
+    """A node as it was before our drain and its note."""
+    return NodeState(
+        node.name,
+        node.base,
+        node.flags - {"DRAIN"},
+        partitions=node.partitions,
+        comment=tag.taken_back(node.comment) or "",
+        read_at=node.read_at,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 
 from slurm_guard.core.errors import SetupError
 
@@ -28,4 +29,19 @@ def note_on_signing(uids: frozenset[int], uid: int | None = None) -> str:
     return (
         f"nodes take no plan that uid {found} signs: add it to `uids` in [collector], then run "
         "`sguard config apply` there"
+    )
+
+
+def note_on_owners(owners: list[str], uid: int | None = None) -> str:
+    """What an admin must know of whose drains nodes take for the guard's; empty if this user's are."""
+    found = os.geteuid() if uid is None else uid
+    try:
+        name = pwd.getpwuid(found).pw_name
+    except KeyError:
+        name = str(found)
+    if name in owners or str(found) in owners:
+        return ""
+    return (
+        f"nodes will not take what {name} drains for the guard's, and resume none of it: add {name} to "
+        "`owners`, then run `sguard config apply`"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_guard.collector.user import note_on_signing, require_lasting_user
+from slurm_guard.collector.user import note_on_owners, note_on_signing, require_lasting_user
 from slurm_guard.core.errors import SetupError
 
 
@@ -23,3 +23,9 @@ def test_a_signer_that_nodes_do_not_know_is_told() -> None:
     assert note_on_signing(frozenset(), 0) == ""
     assert note_on_signing(frozenset({998}), 998) == ""
     assert "uid 998" in note_on_signing(frozenset({997}), 998)
+
+
+def test_a_drainer_whom_nodes_do_not_know_is_told() -> None:
+    assert note_on_owners(["root", "slurm"], 0) == ""
+    assert note_on_owners(["root", "998"], 998) == ""
+    assert "add 400998 to `owners`" in note_on_owners(["root", "slurm"], 400_998)
