@@ -110,6 +110,23 @@ class OpenFaults:
         elif counts:
             self.clean_runs += 1
 
+    def note_whose(self, jobs: list[int], users: list[int]) -> None:
+        """Remember for each fault that is new whose jobs were there: it stays theirs when they are gone."""
+        for entry in self.open.values():
+            if "jobs" not in entry:
+                entry.update(jobs=jobs, users=users)
+
+    def whose(
+        self, fault: str, device: str, jobs: list[int], users: list[int]
+    ) -> tuple[list[int], list[int]]:
+        """For whom a drain for a fault is: the jobs and users of now, and those of its first sight."""
+        entry = self.open.get(f"{fault} {device}".strip()) or {}
+        both = ((jobs, entry.get("jobs")), (users, entry.get("users")))
+        first, second = (
+            sorted({*now, *(one for one in then or () if isinstance(one, int))}) for now, then in both
+        )
+        return first, second
+
     def _open(self, finding: Finding, tier: str, boot_id: str, at: str) -> str:
         name = f"{finding.fault} {finding.device or ''}".strip()
         entry = self.open.setdefault(name, {"first_seen": at, "runs": 0})

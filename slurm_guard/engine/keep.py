@@ -18,6 +18,7 @@ from slurm_guard.engine import (
     run_once,
     spool,
 )
+from slurm_guard.engine.weigh import on_the_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _update_faults(this: Run) -> None:
     def apply(found: faults.OpenFaults) -> None:
         complete = clean_check and (not found.claim or found.claim.get("check") in judged)
         found.update(outcome.findings, judged, tiers, outcome.boot_id, clock.iso(outcome.started), complete)
+        found.note_whose(*on_the_node(this))
         found.returning.forget_devices(inventory.swapped(outcome.results))
         coming_back.note_run(this, found, complete)
         if this.refusing is not None:

@@ -39,7 +39,10 @@ def _history(this: Run, findings: list[Finding]) -> History:
     if findings and this.plan.needs_sightings:
         from slurm_guard.engine import sightings
 
-        found = sightings.with_run(this.places, findings, judge.judged(this.outcome.results), outcome.boot_id)
+        # Events of earlier runs that are still open are on record already: they do not begin once more.
+        found = sightings.with_run(
+            this.places, outcome.findings, judge.judged(this.outcome.results), outcome.boot_id
+        )
         lasting, began = found.ages(time.time())
     return History(
         seen=outcome.state.runs_seen(),
@@ -97,7 +100,8 @@ def heed_waiting_requests(this: Run) -> None:
 
 
 def _request(this: Run, decision: Decision) -> dict[str, Any]:
-    jobs, users = _on_the_node(this)
+    jobs, users = on_the_node(this)
+    jobs, users = faults.load(this.places).whose(decision.fault, decision.device, jobs, users)
     return requests.make(
         "drain",
         boot_id=this.outcome.boot_id,
@@ -114,7 +118,7 @@ def _request(this: Run, decision: Decision) -> dict[str, Any]:
     )
 
 
-def _on_the_node(this: Run) -> tuple[list[int], list[int]]:
+def on_the_node(this: Run) -> tuple[list[int], list[int]]:
     """Whose node a drain of now takes: the hook's own job's, in a healthcheck that of all. Root is nobody."""
     context, others = this.context, this.outcome.others
     if context.job_id is not None:

@@ -57,6 +57,8 @@ class Runs:
         memory = self.world.memory(name)
         self.world.checks_seen.update(one.check for one in run.findings)
         taken = memory.take(run, lambda: history.job(self.world.connection, run)[0])
+        if any("jobs" not in entry for entry in memory.faults.open.values()):
+            memory.faults.note_whose(*self._on_the_node(run))
         if run.at < self.world.question.since:
             memory.faults.asked = None
             return
@@ -80,7 +82,7 @@ class Runs:
             else:
                 memory.faults.asked = None
             return
-        jobs, users = self._on_the_node(run)
+        jobs, users = memory.faults.whose(wanted.fault, wanted.device, *self._on_the_node(run))
         room = self.world.cluster.room(name, wanted, now, jobs, users)
         if not room.ok:
             memory.faults.asked = None

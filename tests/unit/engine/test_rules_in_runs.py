@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from .test_hook import write_plan
@@ -104,3 +105,36 @@ def test_a_node_is_idle_when_no_allocation_is_open(node: NodeRoot) -> None:
     say(node, 3, 400, code=95)
     node.run("healthcheck")
     assert ("drain", "DRAIN_RESET", "gpu_xid.95") in decided(node)
+
+
+def test_an_event_that_is_still_open_does_not_begin_once_more(node: NodeRoot) -> None:
+    """One Xid 48, held back at night and looked at again and again, is no second one."""
+    rule = {"fault": "gpu_xid.48", "escalate": {"after": 2, "within_s": 86400, "tier": "DRAIN_RMA"}}
+    plan(node, {"fault": "*", "quiet": ["00:00-24:00"]}, rule)
+    node.run("healthcheck")
+    say(node, 2, 300, code=48)
+    node.run("healthcheck")
+    known = node.root / "var/lib/slurm-guard/sightings.json"
+    long_ago = json.loads(known.read_text())
+    for entry in long_ago["faults"].values():
+        entry.update(last=entry["last"] - 3600, began=[at - 3600 for at in entry["began"]])
+    known.write_text(json.dumps(long_ago))
+    node.run("healthcheck")
+    assert decided(node) == [("tell", "DRAIN_RESET", "gpu_xid.48")]
+
+
+def test_a_drain_that_waits_stays_that_of_the_job_that_saw_it_first(node: NodeRoot) -> None:
+    write_plan(
+        node,
+        programs=dict.fromkeys(("sinfo", "scontrol", "squeue", "sacct"), "/bin/false"),
+        profiles=[{"checks": {"gpu_xid": {}}, "modes": [["*", "*", "enforce"]]}],
+    )
+    node.run("healthcheck")
+    node.run("prolog", job=9)
+    say(node, 2, 300, code=95)
+    node.run("epilog", job=9)
+    waiting = node.root / "var/lib/slurm-guard/requests"
+    for _ in range(2):
+        request = json.loads(next(waiting.glob("drain.*")).read_text())
+        assert (request["jobs"], request["users"]) == ([9], [1204])
+        node.run("healthcheck")

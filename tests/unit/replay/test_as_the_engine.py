@@ -142,6 +142,7 @@ def past(number: int, hook: str, at: int, seen: list[Finding], boot: str) -> Pas
 def follow(memory: Memory, run: PastRun) -> Taken:
     """One run of the replay on a node for whom Slurm does whatever is asked."""
     taken = memory.take(run, lambda: ["0"])
+    memory.faults.note_whose(*(([], []) if run.hook == "healthcheck" else ([7], [900])))
     if taken.wanted is not None:
         reason = f"SG:{taken.wanted.fault} {taken.wanted.device}"
         if memory.faults.drained:
