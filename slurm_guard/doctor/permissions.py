@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_guard.doctor.advice import Advice, Topic
-from slurm_guard.doctor.ownership import mode_of, weak_spot
+from slurm_guard.doctor.ownership import mode_of, open_folder, weak_spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +44,16 @@ def _changed_by_others(paths: list[str]) -> Iterator[Advice]:
 
 
 def _read_by_others(paths: list[str]) -> Iterator[Advice]:
+    told: set[str] = set()
     for path in paths:
-        if Path(path).exists() and mode_of(path) & 0o077:
+        if not Path(path).exists():
+            continue
+        weak = open_folder(path)
+        if weak and weak[0] not in told:
+            told.add(weak[0])
+            remedy = f"`chmod go-w {weak[0]}`, or another place in node.json"
+            yield TOPIC.bad(f"{path} can be replaced: {weak[0]} {weak[1]}", weak[0], remedy)
+        if mode_of(path) & 0o077:
             yield TOPIC.warn(
                 f"{path} is open to others (mode {mode_of(path):04o})", path, f"`chmod go= {path}`"
             )

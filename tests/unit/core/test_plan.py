@@ -161,3 +161,16 @@ def test_any_bytes_give_a_plan(tmp_path_factory: pytest.TempPathFactory, content
     path = tmp_path_factory.mktemp("plan") / "plan.json"
     path.write_bytes(content)
     assert plans.load(str(path), "gn01").state in ("torn", "foreign")
+
+
+@pytest.mark.parametrize(
+    ("group", "mode", "state"), [(0, 0o660, "ok"), (65534, 0o660, "foreign"), (65534, 0o640, "ok")]
+)
+@pytest.mark.needs_root
+def test_a_plan_that_another_group_may_write_is_not_roots(
+    tmp_path: Path, group: int, mode: int, state: str
+) -> None:
+    path = write(tmp_path, bundle())
+    os.chown(path, 0, group)
+    os.chmod(path, mode)
+    assert plans.load(path, "gn01", 1_000_100.0).state == state

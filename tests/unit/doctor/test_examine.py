@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,3 +104,19 @@ def test_a_torn_node_json(tmp_path: Path) -> None:
     ((status, what),) = told(permissions.examine, Subject(Places(str(tmp_path)), NODE))
     assert status == "fail"
     assert "node.json" in what
+
+
+@pytest.mark.needs_root
+def test_a_place_below_a_folder_of_everybodys_is_told_once(tmp_path: Path) -> None:
+    site(tmp_path)
+    data = tmp_path / "data"
+    (data / "guard").mkdir(parents=True, mode=0o700)
+    (data / "run").mkdir(mode=0o700)
+    node = {"places": {"var": "/data/guard", "run": "/data/run"}}
+    (tmp_path / "etc/slurm-guard/node.json").write_text(json.dumps(node))
+    data.chmod(0o777)
+    subject = Subject(Places(str(tmp_path)), NODE)
+    ((status, what),) = told(permissions.examine, subject)
+    assert (status, f"can be replaced: {data} is writable by others (mode 0777)" in what) == ("fail", True)
+    data.chmod(0o1777)
+    assert told(permissions.examine, subject) == []
