@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from minicluster import simulated
 from minicluster.errors import FaultError
 from minicluster.faults import all_faults, find
 from minicluster.machine.gpu import STATE_FILE
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 IB, PCI = "sys/class/infiniband", "sys/bus/pci/devices"
-BOOT_ID = "proc/sys/kernel/random/boot_id"
 CLOCK = "proc/uptime"  # nobody's fault changes it
 DEVICES = {"gpu": "gpu3", "port": "mlx5_2/1", "hca": "mlx5_2", "mount": "/local", "": None}
 GPU3, HCA2 = "0000:5d:00.0", "0000:3a:00.0"
@@ -380,23 +378,3 @@ def test_the_state_on_disk_is_enough(machine: SimulatedMachine) -> None:
     again.clear()
     assert "pcie_width" not in state(machine, "gpu3")
     assert json.loads(machine.state_path.read_text())["faults"] == []
-
-
-def test_no_moment_of_a_reboot_shows_the_old_boots_events_as_the_new_ones(
-    machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A hook may look at any instant; on a real machine it would have been ended."""
-    machine.fault("gpu_xid.79", "gpu3")
-    old = (machine.root / BOOT_ID).read_text()
-    shown = []
-    begin = simulated.kmsg.start
-
-    def watched(*arguments: object) -> None:
-        shown.append((machine.root / BOOT_ID).read_text())
-        begin(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(simulated.kmsg, "start", watched)
-    machine.reboot()
-    assert shown == [old]
-    assert "Xid" not in (machine.root / "dev/kmsg").read_text()
-    assert (machine.root / BOOT_ID).read_text() != old
