@@ -247,11 +247,19 @@ def test_kill_9_leaves_a_fence_that_the_next_call_finds(
 def test_two_at_once_on_one_host_do_not_meet(cluster: Guarded) -> None:
     cluster.cluster.node("n1").clear()
     process = subprocess.Popen(command(cluster), stdout=subprocess.PIPE, text=True)
-    cluster.wait(lambda: at_reservation(cluster) or process.poll() is not None)
-    code, _, said = verify(cluster)
-    assert (code, "by another process" in said) == (16, True)
-    assert process.communicate(timeout=120)[0].startswith("n1: resumed")
-    assert process.returncode == 0
+    try:
+        cluster.wait(lambda: at_reservation(cluster) or process.poll() is not None)
+        process.send_signal(signal.SIGSTOP)  # so that it is still at it, however slow the second one is
+        (standing,) = reservations(cluster)
+        code, _, said = verify(cluster)
+        assert (code, "by another process" in said) == (16, True), said
+        assert reservations(cluster) == [standing]
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate(timeout=120)[0].startswith("n1: resumed")
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_reservations_as_slurm_tells_them(cluster: Guarded, door: ReservingGateway) -> None:
