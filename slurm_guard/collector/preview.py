@@ -37,13 +37,16 @@ def judged(order: Order, node: NodeState | None, standing: Standing, owners: Seq
     """The end of an order by the state of its node; None if the node may be drained."""
     if node is None:
         return Deed(order, "held", f"Slurm told nothing about node {order.node}: in no partition?")
+    if any(entry.at * 1000 + 999 >= order.made_at for entry in tag.parse(node.comment) or []):
+        deed = _noted(order, node)
+        if deed is not None:
+            return deed
     if states.is_drained_by_us(node, owners) and node.reason not in states.REFUSALS:
-        return _drained_already(order, node)
+        why = f"{node.name} is drained with our own reason, unchanged: {node.reason!r}; nothing to write"
+        return Deed(order, "done", why, written=False)
     allowed = states.may_drain(node, owners)
     if not allowed:
         return Deed(order, "held", allowed.why)
-    if any(entry.at * 1000 + 999 >= order.made_at for entry in tag.parse(node.comment) or []):
-        return Deed(order, "done", "drained since it was asked for, and put back in service since")
     if standing.acted_at is not None and not standing.is_anew:
         why = (
             "was drained for this in this boot, and somebody put it back in service: theirs is the last word"
@@ -52,13 +55,15 @@ def judged(order: Order, node: NodeState | None, standing: Standing, owners: Seq
     return None
 
 
-def _drained_already(order: Order, node: NodeState) -> Deed:
-    ours = any(entry.at * 1000 + 999 >= order.made_at for entry in tag.parse(node.comment) or [])
-    if ours and reasons.strip_slurms_additions(node.reason) == order.reason:
-        why = f"drained: {order.reason}; noted by a later look"
-        return Deed(order, "done", why, written=True)
-    why = f"{node.name} is drained with our own reason, unchanged: {node.reason!r}; nothing to write"
-    return Deed(order, "done", why, written=False)
+def _noted(order: Order, node: NodeState) -> Deed | None:
+    """A drain that was made, as our note on the node tells, and that nobody could put on record."""
+    if not node.drained:
+        return Deed(order, "done", "drained since it was asked for, and put back in service since")
+    if reasons.strip_slurms_additions(node.reason) == order.reason:
+        return Deed(order, "done", f"drained: {order.reason}; noted by a later look", written=True)
+    if node.reason.startswith(order.reason):
+        return Deed(order, "done", f"drained; its reason is {node.reason[:80]!r} now", written=True)
+    return None
 
 
 def undrained(node: NodeState) -> NodeState:

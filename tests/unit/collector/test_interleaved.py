@@ -108,6 +108,10 @@ class Trouble:
             node = self.slurm.state[name]
             assert not ("DRAIN" in node["flags"] and node["reason"] == reason), (name, reason)
 
+    def edited(self) -> int:
+        """Drains of ours that an admin made their own, perhaps before one past the budget was taken back."""
+        return sum(word.endswith("CASE-7") for word in self.words.values())
+
     def end(self) -> None:
         """Nobody interferes any more."""
         self.slurm.before = self.slurm.after = lambda _what: None
@@ -143,7 +147,7 @@ def test_nobody_is_overruled_and_nothing_is_lost(
     trouble.end()
     _last_rounds(store, slurm, loop, plans)
     trouble.check()
-    assert trouble._out() <= MOST
+    assert trouble._out() - trouble.edited() <= MOST
     assert {state for _, state, _ in ends(store)} <= set(ENDS)
     done = [one for one in actions(store) if one[2] != "withdrawn" or one[1] == "drain"]
     assert len(done) == len(ends(store))
