@@ -151,7 +151,7 @@ def test_nobody_is_overruled_and_nothing_is_lost(
     assert {state for _, state, _ in ends(store)} <= set(ENDS)
     done = [one for one in actions(store) if one[2] != "withdrawn" or one[1] == "drain"]
     assert len(done) == len(ends(store))
-    assert slurm.writes()
+    assert slurm.writes() or trouble._out() >= MOST
 
 
 def _last_rounds(store: Store, slurm: Slurm, loop: OrdersLoop, plans: NodePlans) -> None:
