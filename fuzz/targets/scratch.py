@@ -1,9 +1,8 @@
-"""A node's folders in memory, one set for a process: targets that read files write into them first."""
+"""A node's folders, one set for a process: targets that read files write into them first."""
 
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 from functools import cache
@@ -14,10 +13,8 @@ from slurm_guard.core.paths import Places
 
 @cache
 def root() -> str:
-    """A folder, in memory where that is possible; gone when the process ends."""
-    folder = tempfile.mkdtemp(
-        prefix="sguard-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    )
+    """A folder below TMPDIR; gone when the process ends (libFuzzer ends it without a word: see `__main__`)."""
+    folder = tempfile.mkdtemp(prefix="sguard-fuzz-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
