@@ -25,7 +25,7 @@ test: venv ## unit tests, and the tests on a real Slurm where it can run
 
 .PHONY: unit
 unit: .venv/.stamp ## the tests that need neither root nor Slurm (as root: all unit tests)
-	@$(PYTHON) -m pytest -q tests --ignore=tests/cluster
+	@$(PYTHON) -m pytest -q -n 2 --dist loadfile tests --ignore=tests/cluster
 
 .PHONY: lint
 lint: .venv/.stamp ## ruff, mypy, import-linter, vermin, generated docs

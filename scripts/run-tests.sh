@@ -1,6 +1,6 @@
 #!/bin/bash
 # The whole test suite; without root or without Slurm's daemons, the part that needs neither.
-#   scripts/run-tests.sh [PYTEST ARGUMENT...]
+#   JOBS=N scripts/run-tests.sh [PYTEST ARGUMENT...]      N workers, default 3
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,4 +12,6 @@ elif [ "$(id -u)" -ne 0 ]; then
     echo "test: not root, so the tests on a real Slurm (tests/cluster) and others that need root are left out" >&2
     arguments+=(--ignore=tests/cluster)
 fi
-exec .venv/bin/python -m pytest "${arguments[@]}" "$@"
+# A file stays with one worker, since its tests share a cluster. Tests on a real Slurm mostly wait, so three
+# workers keep two cores busy.
+exec .venv/bin/python -m pytest -n "${JOBS:-3}" --dist loadfile "${arguments[@]}" "$@"
