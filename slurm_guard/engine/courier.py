@@ -96,8 +96,9 @@ class Address:
             port = parts.port
         except ValueError:
             raise _bad_url(url) from None
-        odd = parts.username or parts.password or parts.query or parts.fragment or not url.isascii()
-        if parts.scheme not in ("http", "https") or not parts.hostname or odd or not url.isprintable():
+        odd = parts.username or parts.password or parts.query or parts.fragment
+        odd = odd or not url.isascii() or not url.isprintable() or " " in url
+        if parts.scheme not in ("http", "https") or not parts.hostname or odd:
             raise _bad_url(url)
         self.scheme = parts.scheme
         self.host = parts.hostname

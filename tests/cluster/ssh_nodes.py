@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -127,7 +126,8 @@ class SshNodes:
 
     def start(self, hostlist: str, *options: str, **more: str) -> subprocess.Popen[str]:
         """`sguard collect`, started."""
-        command = [*self.command(hostlist), *options]
+        # Whoever starts the tests in the background makes them, and their children, deaf to Ctrl-C.
+        command = ["/usr/bin/env", "--default-signal=INT", *self.command(hostlist), *options]
         return subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
