@@ -96,16 +96,14 @@ class Address:
             port = parts.port
         except ValueError:
             raise _bad_url(url) from None
-        odd = parts.username or parts.password or parts.query or parts.fragment
-        odd = odd or not url.isascii() or not url.isprintable() or " " in url
+        plain = url.isascii() and url.isprintable() and " " not in url
+        odd = not plain or bool(parts.username or parts.password or parts.query or parts.fragment)
         if parts.scheme not in ("http", "https") or not parts.hostname or odd:
             raise _bad_url(url)
         self.scheme = parts.scheme
         self.host = parts.hostname
         self.port = port if port is not None else (443 if parts.scheme == "https" else 80)
         self.prefix = parts.path.rstrip("/")
-        if " " in self.prefix:
-            raise _bad_url(url)
 
 
 def _bad_url(url: str) -> CollectorError:
