@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,7 +127,8 @@ class _Pull:
     def hang_up(self) -> None:
         """End what is still going on: nobody waits for it."""
         for channel in tuple(self.channels):
-            channel.close()
+            with suppress(Exception):  # a line that is gone already must not hide why all of this ends
+                channel.close()
 
 
 def _converse(wire: Wire, target: Target, commit: Commit, done: Pulled) -> None:
