@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
+from bench.munge_daemon import munged
 from bench.table import Row
-from minicluster import processes, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,31 +109,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-@contextmanager
-def munged(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A munged with a key of its own; its socket and its pid."""
-    folder.mkdir()
-    key, door = folder / "munge.key", folder / "munge.sock"
-    key.touch(mode=0o600)
-    key.write_bytes(os.urandom(1024))
-    argv = [
-        requirements.program("munged"),
-        "--foreground",
-        "--force",
-        f"--key-file={key}",
-        f"--socket={door}",
-    ]
-    argv += [f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")]
-    daemon = processes.launch(folder / "process", argv, folder / "out", folder)
-    try:
-        end = time.monotonic() + 20
-        while not door.exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        yield door, daemon.pid
-    finally:
-        processes.end([daemon])
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from bench import roots
 from bench.hooks import Command, hook_command
 from bench.measure import BARE_ENV, Series, alternate, bare_interpreter
+from bench.munge_daemon import munged
 from bench.table import Row
-from minicluster import processes, requirements
 from slurm_guard.core.paths import Places
 from slurm_guard.engine import signing, spool
 from slurm_guard.slurm import munge
@@ -81,28 +80,6 @@ def collector(socket_path: str) -> Iterator[str]:
         server.server_close()
 
 
-@contextmanager
-def munged(folder: Path) -> Iterator[str]:
-    """The socket of a munged with a key of its own."""
-    folder.mkdir()
-    key, socket = folder / "key", folder / "socket"
-    key.touch(mode=0o600)
-    key.write_bytes(os.urandom(1024))
-    argv = [
-        requirements.program("munged"),
-        "--foreground",
-        "--force",
-        f"--key-file={key}",
-        f"--socket={socket}",
-    ]
-    argv += [f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")]
-    daemon = processes.launch(folder / "process", argv, folder / "out", folder)
-    try:
-        yield str(socket)
-    finally:
-        processes.end([daemon])
-
-
 def node(folder: Path, settings: dict[str, Any]) -> Path:
     """A plain host whose plan names a collector (or none)."""
     roots.plain_host(folder)
@@ -116,10 +93,10 @@ def node(folder: Path, settings: dict[str, Any]) -> Path:
 
 def rows(setting: Setting) -> list[Row]:
     """A hook that ships with munge, with a token, and not at all."""
-    with munged(setting.folder / "munge") as socket, collector(socket) as url:
+    with munged(setting.folder / "munge") as (door, _), collector(str(door)) as url:
         ways: dict[str, dict[str, Any]] = {
             "none": {},
-            "munge": {"url": url, "munge_socket": socket, "jitter_s": JITTER_S},
+            "munge": {"url": url, "munge_socket": str(door), "jitter_s": JITTER_S},
             "token": {"url": url, "token_file": f"/{TOKEN_FILE}", "jitter_s": JITTER_S},
         }
         nodes = {way: node(setting.folder / way, found) for way, found in ways.items()}

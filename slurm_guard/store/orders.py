@@ -140,22 +140,6 @@ def give_back(store: Store, ids: Iterable[int], holder: str, now: int, why: str 
         return sum(connection.exec_driver_sql(back, (now, why, one, holder)).rowcount for one in ids)
 
 
-def finish(
-    store: Store,
-    number: int,
-    holder: str,
-    state: str,
-    now: int,
-    *,
-    why: str = "",
-    answer: str = "",
-    calls: int = 0,
-) -> bool:
-    """End an order as `done`, `held`, `failed` or `withdrawn`; False if this holder no longer has it."""
-    with store.write() as connection:
-        return finish_within(connection, number, holder, state, now, why=why, answer=answer, calls=calls)
-
-
 def finish_within(
     connection: Connection,
     number: int,
@@ -167,7 +151,10 @@ def finish_within(
     answer: str = "",
     calls: int = 0,
 ) -> bool:
-    """The same in the caller's transaction, so that its action record is committed with it."""
+    """End an order as `done`, `held`, `failed` or `withdrawn`; False if this holder no longer has it.
+
+    In the caller's transaction, so that its action record is committed with it.
+    """
     if state not in ENDS:
         raise ValueError(f"{state!r} is not how an order ends; expected one of {', '.join(ENDS)}")
     end = (

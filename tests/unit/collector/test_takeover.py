@@ -69,7 +69,8 @@ def test_the_same_record_again_gets_the_same_answer(collector: Collector) -> Non
     assert first["takes_over"] == second["takes_over"] == [asked["run_id"]]
     (order,) = waiting(collector)
     orders.claim(collector.store, [order.id], "me", 1)
-    orders.finish(collector.store, order.id, "me", "held", 2)
+    with collector.store.write() as connection:
+        orders.finish_within(connection, order.id, "me", "held", 2)
     assert told(collector, asked)["takes_over"] == [asked["run_id"]]
     assert waiting(collector) == []
 

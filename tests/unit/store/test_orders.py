@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,11 @@ from slurm_guard.store.writer import ingest
 from tests.unit.store.factory import run
 
 NOW = 1_800_000_000_000
+
+
+def finish(store: Store, number: int, holder: str, state: str, now: int, **said: Any) -> bool:
+    with store.write() as connection:
+        return orders.finish_within(connection, number, holder, state, now, **said)
 
 
 @pytest.fixture
@@ -82,9 +88,9 @@ def test_a_claim_is_a_swap_and_ends_with_its_holder(store: Store) -> None:
     late = NOW + orders.CLAIM_MS + 1
     assert [one.id for one in orders.waiting(store, late)] == [number]
     assert orders.claim(store, [number], "b", late) == [number]
-    assert not orders.finish(store, number, "a", "done", late)
-    assert orders.finish(store, number, "b", "done", late, why="there is room", answer="", calls=2)
-    assert not orders.finish(store, number, "b", "failed", late)
+    assert not finish(store, number, "a", "done", late)
+    assert finish(store, number, "b", "done", late, why="there is room", answer="", calls=2)
+    assert not finish(store, number, "b", "failed", late)
     assert orders.waiting(store, late * 2) == []
     (ended,) = orders.of_nodes(store, [orders_node(store, number)], NOW)
     assert (ended.state, ended.why, ended.calls, ended.holder) == ("done", "there is room", 2, "b")
@@ -109,7 +115,7 @@ def test_an_order_given_back_waits_again_and_may_be_withdrawn(store: Store) -> N
         assert orders.withdraw(connection, number, NOW, "the fault is gone")
     assert orders.waiting(store, NOW) == []
     with pytest.raises(ValueError, match="expected one of done"):
-        orders.finish(store, number, "a", "waiting", NOW)
+        finish(store, number, "a", "waiting", NOW)
 
 
 def test_of_two_collectors_at_once_each_order_has_one(tmp_path: Path) -> None:
