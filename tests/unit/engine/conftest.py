@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.engine.collector import Collector
+from tests.unit.engine.site import Site
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -93,3 +96,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeRoot]:
         yield root
     finally:
         root.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    collector = Collector()
+    yield Site(tmp_path / "root", collector)
+    collector.stop()

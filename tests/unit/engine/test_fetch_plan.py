@@ -13,7 +13,7 @@ import pytest
 
 from slurm_guard.core import plan as plans
 from slurm_guard.engine import ship_state
-from tests.unit.engine.test_ship import NODE, Site, site
+from tests.unit.engine.site import NODE, Site
 
 __all__ = ["site"]  # the fixture
 

@@ -3,73 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slurm_guard.core import plan as plans
-from slurm_guard.core.paths import Places
-from slurm_guard.core.plan import Plan
-from slurm_guard.engine import batch, requests, ship, ship_state, spool
-from slurm_guard.engine.destination import Destination
-from slurm_guard.engine.ship import Shipped
-from tests.unit.engine.collector import RAW, Collector, token_file
-
-NODE = "n1"
-BOOT = "5e0c1b5e-0000-4000-8000-00000000000b"
-
-
-class Site:
-    """One node and its collector."""
-
-    def __init__(self, root: Path, collector: Collector) -> None:
-        self.places, self.collector = Places(str(root)), collector
-        self.to = Destination(collector.url, token_file=str(token_file(root)))
-        boot = root / "proc/sys/kernel/random"
-        boot.mkdir(parents=True)
-        (boot / "boot_id").write_text(BOOT)
-
-    @property
-    def plan(self) -> Plan:
-        return plans.load(self.places.plan, NODE)
-
-    def record(self, **fields: Any) -> str:
-        """One record more in the spool; its run id."""
-        run_id = uuid.uuid4().hex
-        found = {"schema": "1.0", "kind": "run", "run_id": run_id, "node": NODE, "hook": "epilog", **fields}
-        spool.write(self.places, found, self.plan.spool)
-        return run_id
-
-    def records(self, count: int) -> list[str]:
-        return [self.record() for _ in range(count)]
-
-    def ship(self, seconds: float = ship.SHIPMENT_S) -> Shipped:
-        found = ship.ship(self.places, self.plan, self.to, seconds)
-        assert self.collector.problems == []
-        return found
-
-    @property
-    def spooled(self) -> list[str]:
-        return [os.path.basename(path)[:-5].rpartition("-")[2] for path in spool.paths(self.places)]
-
-    @property
-    def aside(self) -> dict[str, str]:
-        """What was set aside: run id to reason."""
-        folder = Path(self.places.var) / "set-aside"
-        found = folder.glob("*.json") if folder.exists() else []
-        return {path.stem.rpartition("-")[2]: Path(f"{path}.why").read_text().strip() for path in found}
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    collector = Collector()
-    yield Site(tmp_path / "root", collector)
-    collector.stop()
+from slurm_guard.engine import batch, requests, ship, ship_state
+from tests.unit.engine.collector import RAW
+from tests.unit.engine.site import BOOT, NODE, Site
 
 
 def test_acknowledged_records_leave_the_spool_oldest_first(site: Site) -> None:
@@ -235,92 +178,6 @@ def test_an_early_answer_to_a_body_that_does_not_fit_is_read(site: Site) -> None
     done = site.ship()
     assert (done.acknowledged, done.why) == (8, "")
     assert sorted(site.collector.store) == sorted(sent)
-
-
-def test_refused_records_are_set_aside_with_the_reason(site: Site) -> None:
-    first, bad, last = site.records(3)
-    site.collector.refuse[bad] = "its cluster is 'other', expected 'mine'"
-    done = site.ship()
-    assert (done.acknowledged, done.refused) == (2, [(bad, "its cluster is 'other', expected 'mine'")])
-    assert site.aside == {bad: "its cluster is 'other', expected 'mine'"}
-    assert sorted(site.collector.store) == sorted([first, last])
-    assert site.spooled == []
-
-
-def test_what_was_set_aside_is_sent_when_it_is_moved_back(site: Site) -> None:
-    bad = site.record()
-    site.collector.refuse[bad] = "not yet"
-    site.ship()
-    site.collector.refuse.clear()
-    (path,) = (Path(site.places.var) / "set-aside").glob("*.json")
-    path.rename(Path(site.places.spool) / path.name)
-    assert site.ship().acknowledged == 1
-
-
-def test_what_was_set_aside_is_bounded(site: Site) -> None:
-    bad = site.records(8)
-    site.collector.refuse.update(dict.fromkeys(bad, "no"))
-    plan = site.plan
-    plan.spool["files"] = 3
-    ship.ship(site.places, plan, site.to)
-    assert sorted(site.aside) == sorted(bad[5:])
-    assert len(list((Path(site.places.var) / "set-aside").iterdir())) == 6
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("r-0000000000000001-" + "a" * 32 + ".json", b""),
-        ("r-0000000000000001-" + "a" * 32 + ".json", b'{"run_id":"' + b"a" * 32),
-        ("r-0000000000000001-" + "a" * 32 + ".json", b'{"run_id":"' + b"a" * 32 + b'",\n"x":1}'),
-        ("note.json", b'{"hello":1}'),
-        ("note.json", b"[" * 90_000),
-        ("note.json", b"\xff\xfe"),
-    ],
-)
-def test_files_that_are_no_records_are_set_aside_and_stop_nothing(
-    site: Site, name: str, content: bytes
-) -> None:
-    good = site.record()
-    (Path(site.places.spool) / name).write_bytes(content)
-    done = site.ship()
-    assert (done.acknowledged, done.left, done.why) == (1, 0, "")
-    assert len(done.refused) == 1
-    assert list(site.collector.store) == [good]
-    assert (Path(site.places.var) / "set-aside" / name).read_bytes() == content
-
-
-def test_links_pipes_and_folders_in_the_spool_hold_nothing_up(site: Site, tmp_path: Path) -> None:
-    good = site.record()
-    spooled = Path(site.places.spool)
-    (tmp_path / "secret").write_text('{"run_id":"x"}')
-    (spooled / "r-1-link.json").symlink_to(tmp_path / "secret")
-    os.mkfifo(spooled / "r-1-pipe.json")
-    (spooled / "r-1-folder.json").mkdir()
-    done = site.ship()
-    assert (done.acknowledged, done.why, done.left) == (1, "", 0)
-    assert list(site.collector.store) == [good]
-
-
-def test_a_record_under_another_name_is_known_by_what_it_says(site: Site) -> None:
-    run_id = site.record()
-    (path,) = Path(site.places.spool).glob("*.json")
-    path.rename(path.with_name("r-0000000000000001-" + "b" * 32 + ".json"))
-    assert site.ship().acknowledged == 1
-    assert list(site.collector.store) == [run_id]
-    assert site.spooled == []
-
-
-def test_acknowledging_what_was_not_sent_removes_nothing(site: Site) -> None:
-    sent = site.records(2)
-    site.collector.script.append(lambda _: {"acknowledged": ["f" * 32, 7, None, {}], "refused": [3, {}, []]})
-    done = site.ship()
-    assert "acknowledged none of 2" in done.why
-    assert site.spooled == sent
-    stranger = site.record()
-    site.collector.script.append(lambda answer: {**answer, "acknowledged": sent, "refused": "what"})
-    assert site.ship().acknowledged == 2
-    assert site.spooled == [stranger]
 
 
 @pytest.mark.parametrize("word", ["hang", "trickle"])
