@@ -15,8 +15,6 @@ from slurm_guard.core import plan as plans
 from slurm_guard.engine import ship_state
 from tests.unit.engine.site import NODE, Site
 
-__all__ = ["site"]  # the fixture
-
 
 def bundle(**settings: Any) -> bytes:
     """A plan's bytes as they lie on disk."""

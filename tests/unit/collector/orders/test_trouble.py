@@ -1,4 +1,4 @@
-"""Orders in trouble: switches, silence, kills, two collectors, failing stores, budgets that fill meanwhile."""
+"""Orders in trouble: switches, silence, kills, two collectors, failing stores, budgets that fill."""
 
 from __future__ import annotations
 
