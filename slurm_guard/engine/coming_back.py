@@ -19,8 +19,10 @@ def note_run(this: Run, found: OpenFaults, counts: bool) -> None:
     """Take this run in; a relapse makes the node stay, and this run's record tells."""
     now = time.time()
     found.returning.note_run(not found.open, counts, now)
+    if found.claim is None and not found.open:
+        found.returning.stays = ""  # the drain that it was about was held, or is somebody else's by now
     back = found.returning.relapses(found.open, this.plan.returning["watch_s"], now)
-    if back and not found.returning.stays:
+    if back and this.requests and not found.returning.stays:
         found.returning.stay_after_relapse(back, now)
         this.stays = _held_return(
             found, {"fault": back[0].partition(" ")[0], "device": back[0].partition(" ")[2]}

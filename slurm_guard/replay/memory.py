@@ -165,8 +165,10 @@ class Memory:
     def _note_returning(self, taken: Taken, counts: bool, now: float) -> None:
         returning = self.faults.returning
         returning.note_run(not self.faults.open, counts, now)
+        if self.faults.claim is None and not self.faults.open:
+            returning.stays = ""
         back = returning.relapses(self.faults.open, self.plan.returning["watch_s"], now)
-        if back and not returning.stays:
+        if back and taken.wanted is not None and not returning.stays:
             returning.stay_after_relapse(back, now)
             taken.stays = returning.stays
 

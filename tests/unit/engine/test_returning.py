@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurm_guard.core.paths import Places
-from slurm_guard.engine import faults
+from slurm_guard.core.plan import Plan
+from slurm_guard.engine import coming_back, faults
 from slurm_guard.engine.returning import Returning
 
 from .conftest import NodeRoot
@@ -82,6 +86,35 @@ def test_the_memory_is_bounded_and_survives_on_disk(tmp_path: Path) -> None:
     assert (len(kept.returns), kept.returns[-1]["at"], kept.stays) == (32, 99.0, "because")
     kept.forget()
     assert kept.as_dict() == {}
+
+
+def relapse(mode: str, drained: bool) -> tuple[faults.OpenFaults, types.SimpleNamespace]:
+    """A fault that is back within the watch, in a run that asks for a drain or only observes."""
+    found, plan = (
+        faults.OpenFaults(),
+        Plan({"profiles": [{"modes": [["*", "*", mode]]}], "nodes": {"n1": 0}}, "n1"),
+    )
+    found.returning.note_return(["ib_link.down mlx5_1/1"], time.time() - 60)
+    found.open = {"ib_link.down mlx5_1/1": {"check": "ib_link", "runs": 1}}
+    found.drained = {"reason": "SG:ib_link.down mlx5_1/1"} if drained else None
+    run: Any = types.SimpleNamespace(plan=plan, stays=None, requests=[{}] if mode == "enforce" else [])
+    coming_back.note_run(run, found, counts=True)
+    return found, run
+
+
+def test_a_relapse_that_is_only_observed_makes_nothing_stay() -> None:
+    found, run = relapse("observe", drained=False)
+    assert (found.returning.stays, run.stays) == ("", None)
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_relapse_whose_drain_was_held_leaves_no_word_for_later_drains(drained: bool) -> None:
+    found, run = relapse("enforce", drained)
+    assert found.returning.stays
+    assert run.stays["outcome"] == "held"
+    found.open = {}
+    coming_back.note_run(run, found, counts=True)
+    assert bool(found.returning.stays) is drained
 
 
 @pytest.mark.parametrize(
