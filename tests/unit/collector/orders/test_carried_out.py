@@ -185,25 +185,21 @@ def test_after_the_guard_s_own_return_a_relapse_drains(store: Store, plans: Node
     assert slurm.drained(REASON) == ["n1"]
 
 
-OVER: list[tuple[str, dict[str, Any], list[dict[str, Any]], str]] = [
-    ("too old", {"made_at": round(time.time() * 1000) - 31 * 60_000}, [], "older than 30 minutes"),
-    ("booted since", {}, [healthy("n1", "ib_link", "boot-two", time.time() + 60)], "booted since"),
-    ("no longer seen", {}, [healthy("n1", at=time.time() + 60)], "found it good"),
+#: minutes since the order was made, a healthcheck a minute after it, why the order is over
+OVER: list[tuple[str, int, dict[str, str] | None, str]] = [
+    ("too old", 31, None, "older than 30 minutes"),
+    ("booted since", 0, {"check": "ib_link", "boot": "boot-two"}, "booted since"),
+    ("no longer seen", 0, {}, "found it good"),
 ]
 
 
-@pytest.mark.parametrize(("case", "order", "later", "why"), OVER, ids=[one[0] for one in OVER])
+@pytest.mark.parametrize(("case", "age_min", "later", "why"), OVER, ids=[one[0] for one in OVER])
 def test_what_is_no_longer_true_is_withdrawn(
-    store: Store,
-    plans: NodePlans,
-    case: str,
-    order: dict[str, Any],
-    later: list[dict[str, Any]],
-    why: str,
+    store: Store, plans: NodePlans, case: str, age_min: int, later: dict[str, Any] | None, why: str
 ) -> None:
-    slurm = Slurm("n1", "n2", "n3")
-    order_of(store, asking("n1"), **order)
-    keep(store, *later)
+    slurm, now = Slurm("n1", "n2", "n3"), time.time()  # not the time at which the tests were collected
+    order_of(store, asking("n1", at=now), made_at=round((now - 60 * age_min) * 1000))
+    keep(store, *([] if later is None else [healthy("n1", at=now + 60, **later)]))
     loop_of(store, slurm, plans).round()
     assert slurm.log == []
     assert states(store) == {"n1": "withdrawn"}
